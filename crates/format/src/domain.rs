@@ -62,6 +62,51 @@ pub enum Feature {
     Raid0Layout = 4096,
 }
 
+impl Feature {
+    /// All features of the header.
+    pub const ALL: [Feature; 13] = [
+        Feature::Bitmap,
+        Feature::RecoveryOffset,
+        Feature::ReshapeActive,
+        Feature::BadBlocks,
+        Feature::Replacement,
+        Feature::ReshapeBackwards,
+        Feature::NewOffset,
+        Feature::RecoveryBitmap,
+        Feature::Clustered,
+        Feature::Journal,
+        Feature::Ppl,
+        Feature::MultiplePpls,
+        Feature::Raid0Layout,
+    ];
+
+    /// `MD_FEATURE_ALL`: every bit that has a name.
+    #[must_use]
+    pub const fn all_bits() -> u32 {
+        (Feature::Raid0Layout as u32) * 2 - 1
+    }
+
+    /// The header's name without `MD_FEATURE_`, in small letters.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Feature::Bitmap => "bitmap_offset",
+            Feature::RecoveryOffset => "recovery_offset",
+            Feature::ReshapeActive => "reshape_active",
+            Feature::BadBlocks => "bad_blocks",
+            Feature::Replacement => "replacement",
+            Feature::ReshapeBackwards => "reshape_backwards",
+            Feature::NewOffset => "new_offset",
+            Feature::RecoveryBitmap => "recovery_bitmap",
+            Feature::Clustered => "clustered",
+            Feature::Journal => "journal",
+            Feature::Ppl => "ppl",
+            Feature::MultiplePpls => "multiple_ppls",
+            Feature::Raid0Layout => "raid0_layout",
+        }
+    }
+}
+
 /// `devflags`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DeviceFlags {
@@ -71,6 +116,28 @@ pub struct DeviceFlags {
     pub fail_fast: bool,
     /// Whatever other bits were set.
     pub unknown: u8,
+}
+
+impl DeviceFlags {
+    /// From the byte of the superblock.
+    #[must_use]
+    pub const fn from_byte(byte: u8) -> DeviceFlags {
+        DeviceFlags { write_mostly: byte & 1 != 0, fail_fast: byte & 2 != 0, unknown: byte & !3 }
+    }
+
+    /// The byte of the superblock.
+    #[must_use]
+    pub const fn to_byte(self) -> u8 {
+        self.write_mostly as u8 | (self.fail_fast as u8) << 1 | (self.unknown & !3)
+    }
+}
+
+impl MinorVersion {
+    /// The digit after the point.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self as u32
+    }
 }
 
 /// A version-1 superblock, checked: checksum right, numbers within the member and within each other's limits.
@@ -134,4 +201,60 @@ pub struct Superblock {
     pub roles: Vec<Role>,
     /// Logical block size at byte 224 (kernels from 6.19), as found; 0 when absent.
     pub logical_block_bytes: u32,
+}
+
+impl Superblock {
+    /// Is this feature bit set?
+    #[must_use]
+    pub const fn has(&self, feature: Feature) -> bool {
+        self.features & feature as u32 != 0
+    }
+
+    /// Sets or clears a feature bit.
+    pub const fn set_feature(&mut self, feature: Feature, on: bool) {
+        if on {
+            self.features |= feature as u32;
+        } else {
+            self.features &= !(feature as u32);
+        }
+    }
+
+    /// What this member does.
+    #[must_use]
+    pub fn own_role(&self) -> Role {
+        self.roles.get(self.dev_number as usize).copied().unwrap_or(Role::Spare)
+    }
+
+    /// The sector at `offset` from the superblock; `None` outside 64 bits.
+    #[must_use]
+    fn from_super(&self, offset: i32) -> Option<Sector> {
+        self.super_offset.0.checked_add_signed(i64::from(offset)).map(Sector)
+    }
+
+    /// The member sector where the internal bitmap starts; `None` without one.
+    #[must_use]
+    pub fn bitmap_start(&self) -> Option<Sector> {
+        self.from_super(self.bitmap_offset?)
+    }
+
+    /// The member sectors of the bad-block log; `None` without one.
+    #[must_use]
+    pub fn bad_block_log(&self) -> Option<(Sector, SectorCount)> {
+        let present = self.bad_block_sectors != 0 && self.bad_block_offset != 0;
+        let start = self.from_super(self.bad_block_offset)?;
+        present.then_some((start, SectorCount(u64::from(self.bad_block_sectors))))
+    }
+}
+
+/// Seconds in the low 40 bits of a time, microseconds in the others (`MD_SUPERBLOCK_1_TIME_SEC_MASK`).
+const SECONDS_BITS: u32 = 40;
+
+/// A time of the superblock as seconds since 1970 and microseconds.
+pub(crate) const fn split_time(time: u64) -> (u64, u32) {
+    (time & ((1 << SECONDS_BITS) - 1), (time >> SECONDS_BITS) as u32)
+}
+
+/// Seconds since 1970 and microseconds as the superblock holds them; what does not fit is cut off.
+pub(crate) const fn join_time(seconds: u64, micros: u32) -> u64 {
+    seconds & ((1 << SECONDS_BITS) - 1) | (micros as u64) << SECONDS_BITS
 }

@@ -1,8 +1,19 @@
 //! Linux md metadata: bytes → checked → domain → bytes.
 //!
-//! Pure: no I/O, no unsafe. Every offset comes from `linux/raid/md_p.h` and is asserted in a test; whatever is not understood
-//! survives a rewrite.
+//! Pure: no I/O, no unsafe. Every offset comes from `linux/raid/md_p.h` and is asserted when this compiles; whatever is not
+//! understood survives a rewrite, and nothing is allocated by a count that was not checked.
 
+mod check;
 mod domain;
+mod error;
+mod fields;
+mod locate;
+mod raw;
+mod superblock;
 
 pub use domain::{ArrayId, DeviceFlags, Feature, MinorVersion, Role, Superblock};
+pub use error::{SuperError, SuperErrorKind};
+pub use fields::RawFields;
+pub use locate::{looks_like_md, super_offsets, super_sector, v090_offset};
+pub use raw::{MAX_ROLES, SUPER_BYTES, SUPER_MAGIC};
+pub use superblock::{MAX_NAME_BYTES, RawSuper};
