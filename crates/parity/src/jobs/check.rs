@@ -1,0 +1,111 @@
+//! Comparing with what is stored, without storing anything: the differences are gathered in one register.
+
+use super::{load, sum_blocks, sums};
+use crate::vector::{Job, Vector};
+
+/// How often a check looks whether the answer is known already.
+const LOOK_BYTES: usize = 32 << 10;
+
+/// Gathers in `difference` where the two are not equal.
+#[inline(always)]
+unsafe fn gather<V: Vector, const LANES: usize>(difference: &mut V, computed: &[V; LANES], stored: &[V; LANES]) {
+    for lane in 0..LANES {
+        // SAFETY: the caller has the instructions.
+        *difference = unsafe { difference.or(computed[lane].xor(stored[lane])) };
+    }
+}
+
+/// Is P the sum of the data?
+pub(crate) struct CheckP<'a> {
+    pub(crate) data: &'a [&'a [u8]],
+    pub(crate) p: &'a [u8],
+}
+
+impl Job for CheckP<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    unsafe fn run<V: Vector, const LANES: usize>(self) -> bool {
+        for start in (0..self.p.len()).step_by(LOOK_BYTES) {
+            let end = self.p.len().min(start + LOOK_BYTES);
+            // SAFETY: the caller's promise; every look starts at a multiple of the unit.
+            unsafe {
+                let mut difference = V::zero();
+                for at in (start..end).step_by(LANES * V::BYTES) {
+                    let mut sum = load::<V, LANES>(self.p, at);
+                    sum_blocks(&mut sum, self.data, at);
+                    for register in sum {
+                        difference = difference.or(register);
+                    }
+                }
+                if !difference.is_zero() {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+/// Which of P and Q are not those of the data?
+pub(crate) struct CheckPq<'a> {
+    pub(crate) data: &'a [&'a [u8]],
+    pub(crate) p: &'a [u8],
+    pub(crate) q: &'a [u8],
+}
+
+impl Job for CheckPq<'_> {
+    type Output = crate::Differs;
+
+    #[inline(always)]
+    unsafe fn run<V: Vector, const LANES: usize>(self) -> crate::Differs {
+        let mut differs = crate::Differs::default();
+        for start in (0..self.p.len()).step_by(LOOK_BYTES) {
+            let end = self.p.len().min(start + LOOK_BYTES);
+            // SAFETY: the caller's promise; every look starts at a multiple of the unit.
+            unsafe {
+                let (mut of_p, mut of_q) = (V::zero(), V::zero());
+                for at in (start..end).step_by(LANES * V::BYTES) {
+                    let (p, q) = sums::<V, LANES, true>(self.data, at);
+                    gather(&mut of_p, &p, &load(self.p, at));
+                    gather(&mut of_q, &q, &load(self.q, at));
+                }
+                differs.p |= !of_p.is_zero();
+                differs.q |= !of_q.is_zero();
+            }
+            if differs.p && differs.q {
+                break;
+            }
+        }
+        differs
+    }
+}
+
+/// Is every byte 0?
+pub(crate) struct IsZero<'a> {
+    pub(crate) block: &'a [u8],
+}
+
+impl Job for IsZero<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    unsafe fn run<V: Vector, const LANES: usize>(self) -> bool {
+        // Blocks that are not zero mostly show it early: look once a unit.
+        for start in (0..self.block.len()).step_by(crate::UNIT_BYTES) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let mut seen = V::zero();
+                for at in (start..start + crate::UNIT_BYTES).step_by(LANES * V::BYTES) {
+                    for register in load::<V, LANES>(self.block, at) {
+                        seen = seen.or(register);
+                    }
+                }
+                if !seen.is_zero() {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
