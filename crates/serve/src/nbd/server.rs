@@ -1,0 +1,243 @@
+//! The server: who is connected, starting and stopping.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use uraid_device::Pool;
+
+use super::budget::Budget;
+use super::connection;
+use super::negotiate::{Export, HandshakeLimits};
+use crate::listen::{Listener, StopAccepting, Stream};
+use crate::{ByteTarget, Listen, ServeError, Target, lock};
+
+/// The protocol's limit for a name or a description, in bytes.
+const MAX_STRING_BYTES: usize = 4096;
+/// The smallest preferred size that the protocol allows beside a minimum of 1.
+const MIN_PREFERRED_BYTES: u32 = 4096;
+/// Payload buffers kept for the next requests, in bytes.
+const KEEP_BYTES: usize = 8 << 20;
+
+/// What an NBD server offers, and how much it takes.
+#[derive(Clone, Debug, Default)]
+pub struct NbdOptions {
+    /// The export's name, at most 4096 bytes; the empty name always finds the export too.
+    pub name: String,
+    /// For people, at most 4096 bytes.
+    pub description: String,
+    /// Listen beyond loopback. NBD has no login.
+    pub allow_remote: bool,
+    /// Limits.
+    pub limits: NbdLimits,
+}
+
+/// Limits of an NBD server. At a limit nothing is refused that can wait: the server reads no further until there is room.
+#[derive(Clone, Debug)]
+pub struct NbdLimits {
+    /// Connections at once; one more is closed at once. Default 64.
+    pub connections: usize,
+    /// Bytes that one READ or WRITE carries, from 4096. Default 32 MiB.
+    pub payload_bytes: u32,
+    /// Requests in flight on one connection. Default 128.
+    pub requests_per_connection: usize,
+    /// Bytes in flight on one connection. Default 64 MiB.
+    pub bytes_per_connection: usize,
+    /// Requests in flight over all connections. Default 1024.
+    pub requests: usize,
+    /// Bytes in flight over all connections. Default 256 MiB.
+    pub bytes: usize,
+    /// Data of one option of the handshake, in bytes. Default 64 KiB.
+    pub option_bytes: u32,
+    /// Options in one handshake. Default 256.
+    pub options: u32,
+    /// How long a handshake may take. Default 30 s.
+    pub handshake: Duration,
+    /// How long a client may neither go on with a request that it began nor take a reply. Default 60 s.
+    pub stall: Duration,
+    /// How long [`NbdServer::stop`] waits for what is in flight. Default 10 s.
+    pub stop: Duration,
+}
+
+impl Default for NbdLimits {
+    fn default() -> NbdLimits {
+        NbdLimits {
+            connections: 64,
+            payload_bytes: 32 << 20,
+            requests_per_connection: 128,
+            bytes_per_connection: 64 << 20,
+            requests: 1024,
+            bytes: 256 << 20,
+            option_bytes: 64 << 10,
+            options: 256,
+            handshake: Duration::from_secs(30),
+            stall: Duration::from_secs(60),
+            stop: Duration::from_secs(10),
+        }
+    }
+}
+
+impl NbdLimits {
+    pub(super) fn for_handshake(&self) -> HandshakeLimits {
+        HandshakeLimits { max_option_bytes: self.option_bytes, max_options: self.options }
+    }
+}
+
+/// What all connections share.
+pub(super) struct Shop {
+    pub(super) target: Arc<dyn Target>,
+    pub(super) export: Export,
+    pub(super) limits: NbdLimits,
+    pub(super) budget: Arc<Budget>,
+    pub(super) pool: Pool,
+    pub(super) stopping: AtomicBool,
+    connections: Mutex<HashMap<u64, Arc<Stream>>>,
+    connection_ended: Condvar,
+}
+
+/// A running NBD server. It stops when dropped.
+pub struct NbdServer {
+    shop: Arc<Shop>,
+    address: Listen,
+    stop_accepting: StopAccepting,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+impl NbdServer {
+    /// Listens, and serves `target` to whoever connects.
+    ///
+    /// # Errors
+    /// The address is taken, cannot be listened on, or is beyond loopback without leave; the name or the description is too long.
+    pub fn start(target: Arc<dyn Target>, listen: Listen, options: NbdOptions) -> Result<NbdServer, ServeError> {
+        let target = ByteTarget::over(target);
+        let NbdOptions { name, description, allow_remote, mut limits } = options;
+        if name.len() > MAX_STRING_BYTES || description.len() > MAX_STRING_BYTES {
+            return Err(ServeError::BadExport { limit_bytes: MAX_STRING_BYTES });
+        }
+        limits.payload_bytes = limits.payload_bytes.max(MIN_PREFERRED_BYTES);
+        let export = Export {
+            name,
+            description,
+            size_bytes: target.size_bytes(),
+            read_only: target.read_only(),
+            preferred_bytes: preferred(target.preferred_bytes(), limits.payload_bytes),
+            max_payload_bytes: limits.payload_bytes,
+        };
+        let (listener, stop_accepting) = Listener::bind(&listen, allow_remote)?;
+        let address = listener.address();
+        let shop = Arc::new(Shop {
+            target,
+            export,
+            budget: Budget::new(limits.requests, limits.bytes),
+            limits,
+            pool: Pool::new(KEEP_BYTES),
+            stopping: AtomicBool::new(false),
+            connections: Mutex::default(),
+            connection_ended: Condvar::new(),
+        });
+        let acceptor = {
+            let shop = Arc::clone(&shop);
+            let mut next_id = 0;
+            let accept = move || {
+                listener.accept_each(|stream| {
+                    next_id += 1;
+                    Shop::welcome(&shop, next_id, stream);
+                });
+            };
+            let thread = std::thread::Builder::new().name("nbd-accept".into());
+            thread.spawn(accept).map_err(|source| ServeError::Thread { source })?
+        };
+        Ok(NbdServer { shop, address, stop_accepting, acceptor: Some(acceptor) })
+    }
+
+    /// Where it listens; the port that was taken when it was started on port 0.
+    #[must_use]
+    pub fn address(&self) -> &Listen {
+        &self.address
+    }
+
+    /// Clients connected now.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        lock(&self.shop.connections).len()
+    }
+
+    /// Stops: accepts no more, lets what is in flight end, answers later requests with ESHUTDOWN, then ends all connections and
+    /// unlinks the socket. False when something was still in flight after the time that [`NbdLimits::stop`] gives.
+    pub fn stop(&mut self) -> bool {
+        let Some(acceptor) = self.acceptor.take() else { return true };
+        let deadline = Instant::now() + self.shop.limits.stop;
+        self.shop.stopping.store(true, Ordering::SeqCst);
+        self.stop_accepting.stop();
+        if acceptor.join().is_err() {
+            tracing::error!("the thread that accepts NBD connections panicked");
+        }
+        let idle = self.shop.budget.wait_idle(deadline);
+        let mut connections = lock(&self.shop.connections);
+        connections.values().for_each(|stream| stream.shutdown());
+        while !connections.is_empty() && Instant::now() < deadline {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let waited = self.shop.connection_ended.wait_timeout(connections, left);
+            connections = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        idle && connections.is_empty()
+    }
+}
+
+impl Drop for NbdServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shop {
+    /// Gives a new connection its thread, or closes it when there are enough.
+    fn welcome(shop: &Arc<Shop>, id: u64, stream: Stream) {
+        let stream = Arc::new(stream);
+        {
+            let mut connections = lock(&shop.connections);
+            if connections.len() >= shop.limits.connections {
+                tracing::warn!("an NBD client was turned away: {} are connected", connections.len());
+                return;
+            }
+            connections.insert(id, Arc::clone(&stream));
+        }
+        let serving = Arc::clone(shop);
+        let serve = move || {
+            // The connection is forgotten however its thread ends.
+            let _forget = Forget { shop: &serving, id };
+            if let Err(error) = connection::serve(&stream, &serving) {
+                tracing::debug!("an NBD connection ended: {error}");
+            }
+            stream.shutdown();
+        };
+        if let Err(error) = std::thread::Builder::new().name("nbd-reader".into()).spawn(serve) {
+            tracing::warn!("an NBD client was turned away: cannot start a thread: {error}");
+            shop.forget(id);
+        }
+    }
+
+    fn forget(&self, id: u64) {
+        lock(&self.connections).remove(&id);
+        self.connection_ended.notify_all();
+    }
+}
+
+struct Forget<'a> {
+    shop: &'a Shop,
+    id: u64,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.shop.forget(self.id);
+    }
+}
+
+/// A preferred size that the protocol allows: a power of two between 4096 and the largest payload.
+fn preferred(wish_bytes: u32, max_payload_bytes: u32) -> u32 {
+    let largest = 1 << max_payload_bytes.ilog2();
+    wish_bytes.checked_next_power_of_two().unwrap_or(largest).clamp(MIN_PREFERRED_BYTES, largest)
+}
