@@ -1,2 +1,135 @@
-//! Placeholder.
-fn main() {}
+//! The project's chores, run as `cargo xtask CHORE`. CI runs the same ones.
+
+mod edges;
+mod packages;
+mod run;
+mod tidy;
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::{CommandFactory, Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "The project's chores", disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Install what the tests need, then run all of them
+    Test(TestArgs),
+    /// What CI runs: fmt --check, lint, test
+    Ci,
+    /// Format the sources
+    Fmt {
+        /// Only tell what is not formatted
+        #[arg(long)]
+        check: bool,
+    },
+    /// Run clippy, every warning an error
+    Lint,
+    /// Check the tree's rules: lengths of files, words that may not stay, where unsafe may stand
+    Tidy,
+    /// Check which crate uses which
+    Edges,
+    /// Run the simulator for long
+    Sim {
+        /// How many seeds
+        #[arg(long, default_value_t = 100_000)]
+        seeds: u64,
+        /// Further arguments of the simulator
+        #[arg(last = true)]
+        rest: Vec<OsString>,
+    },
+    /// List the chores
+    List,
+}
+
+#[derive(clap::Args, Default)]
+struct TestArgs {
+    /// Install nothing; what is missing is skipped
+    #[arg(long)]
+    no_install: bool,
+    /// Only tests whose name contains this
+    #[arg(long)]
+    filter: Option<String>,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().chore) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(chore: Chore) -> Result<()> {
+    env::set_current_dir(root()?).context("cannot go to the workspace")?;
+    match chore {
+        Chore::Test(args) => test(&args),
+        Chore::Ci => {
+            run::cargo(["fmt", "--all", "--check"])?;
+            lint()?;
+            test(&TestArgs::default())
+        }
+        Chore::Fmt { check: false } => run::cargo(["fmt", "--all"]),
+        Chore::Fmt { check: true } => run::cargo(["fmt", "--all", "--check"]),
+        Chore::Lint => lint(),
+        Chore::Tidy => verdict("tidy", &tidy::check(Path::new("."))?),
+        Chore::Edges => verdict("edges", &edges::check(Path::new("."))?),
+        Chore::Sim { seeds, rest } => {
+            let fixed = ["run", "--release", "-p", "uraid-sim", "--", "--seeds"].map(OsString::from);
+            run::cargo(fixed.into_iter().chain([seeds.to_string().into()]).chain(rest))
+        }
+        Chore::List => {
+            for chore in Cli::command().get_subcommands() {
+                println!("{:6} {}", chore.get_name(), chore.get_about().unwrap_or_default());
+            }
+            Ok(())
+        }
+    }
+}
+
+fn lint() -> Result<()> {
+    run::cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+}
+
+fn test(args: &TestArgs) -> Result<()> {
+    let cache = packages::cache_dir()?;
+    if !args.no_install {
+        packages::install(&cache)?;
+    }
+    let missing = packages::missing(&cache);
+    let ci = env::var("CI").is_ok_and(|v| v == "true" || v == "1");
+    if !missing.is_empty() {
+        println!("missing: {} (as root: apt-get install {})", missing.join(" "), missing.join(" "));
+        println!("{}", if ci { "in CI nothing may be skipped: tests will fail" } else { "tests that need them will be skipped" });
+    }
+    run::tests(&cache, ci || missing.is_empty(), args.filter.as_deref())
+}
+
+fn verdict(chore: &str, faults: &[String]) -> Result<()> {
+    for fault in faults {
+        println!("{fault}");
+    }
+    if faults.is_empty() {
+        println!("{chore}: ok");
+        Ok(())
+    } else {
+        bail!("{chore}: {} faults", faults.len())
+    }
+}
+
+/// The workspace: the directory above this crate's.
+fn root() -> Result<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().map(Path::to_path_buf).context("xtask has no directory above it")
+}

@@ -1,0 +1,46 @@
+//! Running cargo.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+fn cargo_command() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Runs cargo with its output on ours.
+pub fn cargo<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Result<()> {
+    let mut command = cargo_command();
+    finish(command.args(args))
+}
+
+fn finish(command: &mut Command) -> Result<()> {
+    let line = format!("{command:?}").replace('"', "");
+    let status = command.status().with_context(|| format!("cannot run {line}"))?;
+    ensure!(status.success(), "failed ({status}): {line}");
+    Ok(())
+}
+
+/// Runs the workspace's tests. With `require` a test that would skip fails instead; otherwise the skips are counted here,
+/// over all test programs.
+pub fn tests(referee_dir: &Path, require: bool, filter: Option<&str>) -> Result<()> {
+    let log = std::env::temp_dir().join(format!("uraid-skips-{}", std::process::id()));
+    let mut command = cargo_command();
+    command.args(["test", "--workspace", "--no-fail-fast"]).args(filter);
+    command.env("URAID_REFEREE_DIR", referee_dir).env("URAID_SKIP_LOG", &log);
+    if require {
+        command.env("URAID_REQUIRE_REFEREE", "1").env("URAID_REQUIRE_PROGRAMS", "1");
+    }
+    let result = finish(&mut command);
+    let skips = fs::read_to_string(&log).unwrap_or_default();
+    // Without the file there were no skips, and nothing to remove.
+    let _ = fs::remove_file(&log);
+    print!("{skips}");
+    println!("skipped for want of packages: {}", skips.lines().count());
+    result.context("some tests failed; see above")?;
+    println!("all tests passed");
+    Ok(())
+}
