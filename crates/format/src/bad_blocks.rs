@@ -51,7 +51,8 @@ pub enum BadBlocksError {
 /// # Errors
 /// [`BadBlocksError::Entry`] for an entry that makes no sense.
 pub fn parse_bad_blocks(log: &[u8], shift: u8) -> Result<Vec<(Sector, SectorCount)>, BadBlocksError> {
-    let entries = log.chunks_exact(ENTRY_BYTES).map(|entry| entry.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)));
+    let entries =
+        log.chunks_exact(ENTRY_BYTES).map(|entry| entry.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)));
     let mut ranges = Vec::new();
     for (index, entry) in entries.take_while(|&entry| entry != u64::MAX).enumerate() {
         let range = unpack(entry, shift).ok_or(BadBlocksError::Entry { index, entry })?;

@@ -115,7 +115,10 @@ pub enum BitmapError {
         hint: &'static str,
     },
     /// A version whose bits uraid does not understand.
-    #[error("bitmap version {number} at byte {member_byte} of the member is not one that uraid can use (3 or 4); {}", BitmapError::VERSION_HINT)]
+    #[error(
+        "bitmap version {number} at byte {member_byte} of the member is not one that uraid can use (3 or 4); {}",
+        BitmapError::VERSION_HINT
+    )]
     Version {
         /// The version found.
         number: u32,

@@ -126,7 +126,12 @@ impl Checker<'_> {
             return Err(self.fail(Kind::Version090, field!(major_version), "0 (version 0.90)", 1));
         }
         if magic != SUPER_MAGIC {
-            return Err(self.fail(Kind::NoMagic, field!(magic), format_args!("{magic:#010x}"), format_args!("{SUPER_MAGIC:#010x}")));
+            return Err(self.fail(
+                Kind::NoMagic,
+                field!(magic),
+                format_args!("{magic:#010x}"),
+                format_args!("{SUPER_MAGIC:#010x}"),
+            ));
         }
         if head.major_version.get() != 1 {
             return Err(self.fail(Kind::MajorVersion, field!(major_version), head.major_version, 1));
@@ -143,7 +148,12 @@ impl Checker<'_> {
         let expected = checksum(&[zerocopy::IntoBytes::as_bytes(head), table].concat());
         let found = head.sb_csum.get();
         if found != expected {
-            return Err(self.fail(Kind::Checksum, field!(sb_csum), format_args!("{found:#010x}"), format_args!("{expected:#010x}")));
+            return Err(self.fail(
+                Kind::Checksum,
+                field!(sb_csum),
+                format_args!("{found:#010x}"),
+                format_args!("{expected:#010x}"),
+            ));
         }
         Ok(())
     }
@@ -228,7 +238,12 @@ impl Checker<'_> {
         let chunk = u64::from(head.chunksize.get());
         let room = if level.is_redundant() { used } else { size };
         if level.has_chunks() && chunk > room {
-            return Err(self.fail(Kind::Chunk, field!(chunksize), chunk, format_args!("at most {room} (the data of one member)")));
+            return Err(self.fail(
+                Kind::Chunk,
+                field!(chunksize),
+                chunk,
+                format_args!("at most {room} (the data of one member)"),
+            ));
         }
         Ok(())
     }
@@ -246,7 +261,12 @@ impl Checker<'_> {
         let limit = data_size.saturating_mul(slots);
         let resync = head.resync_offset.get();
         if level.is_redundant() && resync != u64::MAX && resync > limit {
-            return Err(self.fail(Kind::ResyncOffset, field!(resync_offset), resync, format_args!("at most {limit}, or all ones")));
+            return Err(self.fail(
+                Kind::ResyncOffset,
+                field!(resync_offset),
+                resync,
+                format_args!("at most {limit}, or all ones"),
+            ));
         }
         Ok(())
     }

@@ -82,14 +82,22 @@ impl SuperError {
     pub fn hint(&self) -> &'static str {
         use SuperErrorKind as Kind;
         match self.kind {
-            Kind::NoMagic | Kind::TooShort => "this is no md member, or its superblock is elsewhere: examine looks at every place",
-            Kind::Version090 => "uraid reads versions 1.0, 1.1 and 1.2; `mdadm --assemble --update=metadata` converts 0.90 to 1.0",
+            Kind::NoMagic | Kind::TooShort => {
+                "this is no md member, or its superblock is elsewhere: examine looks at every place"
+            }
+            Kind::Version090 => {
+                "uraid reads versions 1.0, 1.1 and 1.2; `mdadm --assemble --update=metadata` converts 0.90 to 1.0"
+            }
             Kind::MajorVersion | Kind::UnknownFeature | Kind::Padding => {
                 "a newer md wrote this; assemble it with the kernel that made it, or a newer uraid"
             }
             Kind::NeedsLaterVersion => "let the kernel's md finish with this array first, or use a later version of uraid",
-            Kind::Checksum => "the superblock is damaged or half written; leave this member out and let it recover from the others",
-            Kind::SuperOffset => "the member was moved, resized or copied; check that this is the whole device and not a part of it",
+            Kind::Checksum => {
+                "the superblock is damaged or half written; leave this member out and let it recover from the others"
+            }
+            Kind::SuperOffset => {
+                "the member was moved, resized or copied; check that this is the whole device and not a part of it"
+            }
             Kind::DataArea | Kind::UsedSize | Kind::BitmapPlace | Kind::BadBlockLog => {
                 "the member may have been cut short; compare its size with the other members'"
             }

@@ -100,8 +100,7 @@ impl RawFields {
         }
         let max_dev = head.max_dev.get();
         let in_table = usize::try_from(max_dev).unwrap_or(usize::MAX).min(MAX_ROLES);
-        let roles: Vec<u16> =
-            table.chunks_exact(2).take(in_table).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+        let roles: Vec<u16> = table.chunks_exact(2).take(in_table).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
         let whole = roles.len() as u64 == u64::from(max_dev);
         let [offset_low, offset_high, size_low, size_high] = head.bitmap_offset.get().to_le_bytes();
         Some(RawFields {
