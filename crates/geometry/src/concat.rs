@@ -56,6 +56,7 @@ impl Linear {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Striped {
     chunk: SectorCount,
+    capacity: SectorCount,
     /// By array address, and equally by member address.
     zones: Vec<Zone>,
 }
@@ -101,11 +102,14 @@ impl Striped {
             zones.push(Zone { array_start, array_end, member_start, member_end, slots, first });
             (array_start, member_start) = (array_end, member_end);
         }
-        Ok(Striped { chunk, zones })
+        // With a chunk that is no power of two Linux masks each size with `chunk - 1` all the same, so that the array ends
+        // a little before its last zone does. Figures from Linux 6.1; nothing changes for a power of two.
+        let capacity = SectorCount(sizes.iter().map(|size| size & !(chunk.0 - 1)).sum());
+        Ok(Striped { chunk, capacity, zones })
     }
 
     pub(crate) fn capacity(&self) -> SectorCount {
-        SectorCount(self.zones.last().map_or(0, |zone| zone.array_end))
+        self.capacity
     }
 
     pub(crate) fn locate(&self, array: Sector, max: SectorCount) -> (Place, SectorCount) {
@@ -128,7 +132,11 @@ impl Striped {
         let within = sector.0 - zone.member_start;
         let (row, offset) = (within / self.chunk.0, within % self.chunk.0);
         let number = row * width + (position as u64 + width - zone.first) % width;
-        let array = Sector(zone.array_start + number * self.chunk.0 + offset);
-        MemberExtent { len: to_chunk_end(sector, self.chunk, max), array: Some(array), copy: 0 }
+        let array = zone.array_start + number * self.chunk.0 + offset;
+        let len = to_chunk_end(sector, self.chunk, max);
+        match self.capacity.0.checked_sub(array) {
+            None | Some(0) => MemberExtent::gap(len),
+            Some(left) => MemberExtent { len: SectorCount(left).min(len), array: Some(Sector(array)), copy: 0 },
+        }
     }
 }

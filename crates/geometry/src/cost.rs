@@ -112,11 +112,7 @@ impl Parity {
         // The end of one chunk and the start of the next, without a row in common.
         let runs = if touched == 2 && tail < head { 2 } else { 1 };
         let writes = touched + parity * runs;
-        let rest_of_touched = if touched == 1 {
-            0
-        } else {
-            u64::from(head > 0) + u64::from(tail < chunk)
-        };
+        let rest_of_touched = if touched == 1 { 0 } else { u64::from(head > 0) + u64::from(tail < chunk) };
         let reconstruct = IoCount { reads: (data - touched) * runs + rest_of_touched, writes };
         let read_modify_write = IoCount { reads: writes, writes };
         WriteCost::of(read_modify_write, reconstruct, from == 0 && to == chunk * data)

@@ -81,7 +81,9 @@ pub enum GeometryError {
     },
     /// A RAID0 of unequal members whose superblock does not say which of the two layouts it has. Guessing would give
     /// wrong data.
-    #[error("the members differ in size and the layout is not recorded: say 'original' (written by Linux before 3.14) or 'alternate' (since 3.14)")]
+    #[error(
+        "the members differ in size and the layout is not recorded: say 'original' (written by Linux before 3.14) or 'alternate' (since 3.14)"
+    )]
     LayoutUnspecified,
     /// A RAID10 layout with fewer than two copies, or more than there are members.
     #[error("{copies} copies on {members} members; it takes at least 2 copies and a member for each")]

@@ -63,11 +63,7 @@ impl Geometry {
     /// Any [`GeometryError`]: what md would not run, or what would not fit 64-bit byte addresses.
     pub fn new(shape: &Shape) -> Result<Geometry, GeometryError> {
         shape.check()?;
-        if shape.level.has_parity() {
-            Parity::new(shape).map(Geometry::Parity)
-        } else {
-            Copies::new(shape).map(Geometry::Copies)
-        }
+        if shape.level.has_parity() { Parity::new(shape).map(Geometry::Parity) } else { Copies::new(shape).map(Geometry::Copies) }
     }
 
     /// The array's size, as Linux would show it.

@@ -43,10 +43,8 @@ impl Raid10 {
             let least = SectorCount(chunk * far);
             return Err(GeometryError::MemberTooSmall { slot: Slot(0), found: shape.member_sectors[0], least });
         }
-        let overlap = || GeometryError::Overlap {
-            layout: Layout::Raid10(layout).to_string(),
-            members: usize::from(shape.raid_disks),
-        };
+        let overlap =
+            || GeometryError::Overlap { layout: Layout::Raid10(layout).to_string(), members: usize::from(shape.raid_disks) };
         let next = next_members(shape.raid_disks, layout).ok_or_else(overlap)?;
         let previous = invert(&next).ok_or_else(overlap)?;
         let stride = if layout.far_offset { 1 } else { far_stride(chunks, members, near, far) };

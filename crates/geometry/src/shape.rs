@@ -75,7 +75,8 @@ impl Shape {
         match self.level {
             Level::Raid1 | Level::Linear => Ok(()),
             _ if chunk > MAX_SECTORS => Err(GeometryError::TooLarge { what: "a chunk" }),
-            Level::Raid0 if chunk == 0 => bad("at least one sector"),
+            // Linux runs smaller ones, but misplaces what it writes in pages; mdadm does not make them.
+            Level::Raid0 if chunk < PAGE_SECTORS => bad("at least 4 KiB"),
             Level::Raid0 => Ok(()),
             _ if chunk < PAGE_SECTORS || !chunk.is_power_of_two() => bad("a power of two of at least 4 KiB"),
             _ => Ok(()),
