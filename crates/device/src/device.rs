@@ -94,6 +94,12 @@ pub trait Device: Send + Sync {
         None
     }
 
+    /// Does it answer at the speed of memory, without waiting for any device? Then a queue makes the calls above itself, whether
+    /// there is a descriptor or not.
+    fn in_memory(&self) -> bool {
+        false
+    }
+
     /// The medium, so that a member given twice under two names is found; `None` for what has no other name.
     fn identity(&self) -> Option<Identity> {
         None

@@ -104,6 +104,10 @@ impl Device for MemoryDevice {
         Ok(())
     }
 
+    fn in_memory(&self) -> bool {
+        true
+    }
+
     fn zero(&self, offset_bytes: u64, len_bytes: u64, _hole: bool) -> Result<(), DeviceError> {
         self.info.check(Operation::Zero, offset_bytes, len_bytes)?;
         for (shard, inside, _) in parts(offset_bytes, len_bytes) {

@@ -26,6 +26,7 @@ pub struct FileDevice {
     info: DeviceInfo,
     identity: Identity,
     memory_align_bytes: usize,
+    in_memory: bool,
 }
 
 impl FileDevice {
@@ -44,6 +45,7 @@ impl FileDevice {
             info: opened.info,
             identity: opened.identity,
             memory_align_bytes: opened.memory_align_bytes,
+            in_memory: opened.in_memory,
         })
     }
 
@@ -231,6 +233,10 @@ impl Device for FileDevice {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.file.as_fd())
+    }
+
+    fn in_memory(&self) -> bool {
+        self.in_memory
     }
 
     fn identity(&self) -> Option<Identity> {

@@ -66,6 +66,8 @@ pub(super) struct Opened {
     pub identity: Identity,
     /// Alignment that a direct transfer needs of its memory, in bytes; 1 for buffered ones.
     pub memory_align_bytes: usize,
+    /// On a file system that is nothing but memory?
+    pub in_memory: bool,
 }
 
 pub(super) fn open(path: &Path, options: OpenOptions) -> io::Result<Opened> {
@@ -81,7 +83,12 @@ pub(super) fn open(path: &Path, options: OpenOptions) -> io::Result<Opened> {
     }
     let logical_block_bytes = logical_block(&file, is_block, options.logical_block_bytes)?;
     let end_bytes = if is_block { rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))? } else { metadata.len() };
+    let in_memory = !is_block && rustix::fs::fstatfs(&file)?.f_type as i64 == TMPFS_MAGIC;
     let memory_align_bytes = match options.direct {
+        Direct::Auto if in_memory => None,
+        Direct::Yes if in_memory => {
+            return Err(io::Error::new(ErrorKind::Unsupported, "O_DIRECT is impossible: tmpfs has nothing but the page cache"));
+        }
         Direct::No => None,
         Direct::Auto => go_direct(&file, logical_block_bytes).ok(),
         Direct::Yes => Some(go_direct(&file, logical_block_bytes)?),
@@ -99,7 +106,7 @@ pub(super) fn open(path: &Path, options: OpenOptions) -> io::Result<Opened> {
         direct: memory_align_bytes.is_some(),
         rotational: rotational(if is_block { metadata.rdev() } else { metadata.dev() }),
     };
-    Ok(Opened { file, info, identity, memory_align_bytes: memory_align_bytes.unwrap_or(1) })
+    Ok(Opened { file, info, identity, memory_align_bytes: memory_align_bytes.unwrap_or(1), in_memory })
 }
 
 /// Block device or regular file; anything else is refused by name.
@@ -182,9 +189,6 @@ fn logical_block(file: &File, is_block: bool, asked: Option<u32>) -> io::Result<
 /// Why it is impossible; the file is then as it was.
 fn go_direct(file: &File, logical_block_bytes: u32) -> io::Result<usize> {
     let refuse = |text: String| io::Error::new(ErrorKind::Unsupported, format!("O_DIRECT is impossible: {text}"));
-    if rustix::fs::fstatfs(file)?.f_type as i64 == TMPFS_MAGIC {
-        return Err(refuse("tmpfs has nothing but the page cache".to_owned()));
-    }
     let mut memory_align_bytes = logical_block_bytes;
     let stated = rustix::fs::statx(file.as_fd(), "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok();
     if let Some(stated) = stated.filter(|stated| StatxFlags::from_bits_retain(stated.stx_mask).contains(StatxFlags::DIOALIGN)) {

@@ -11,7 +11,7 @@ use super::members::complete;
 use super::{Completion, Io, IoOp};
 use crate::{Device, DeviceError};
 
-/// Takes a completion from a lane's thread.
+/// Takes a completion from the thread that brought it about.
 pub(super) type Deliver = Arc<dyn Fn(Completion) + Send + Sync>;
 
 /// The lanes of a queue's members. Dropped, it ends what was sent first.
@@ -85,7 +85,8 @@ impl Lane {
     }
 }
 
-fn run(device: &dyn Device, mut io: Io, deliver: &Deliver) {
+/// Does `io` on `device`, which it is for, and delivers the completion. A panic of the member is its failure.
+pub(super) fn run(device: &dyn Device, mut io: Io, deliver: &Deliver) {
     let result = catch_unwind(AssertUnwindSafe(|| perform(device, &mut io.op))).unwrap_or_else(|_| {
         let source = io::Error::other("its back end panicked");
         Err(DeviceError::at(&device.info().name, io.op.operation(), io.op.offset_bytes(), io.op.len_bytes(), source))

@@ -1,5 +1,6 @@
 //! Many members at once, asynchronously.
 
+mod helpers;
 mod lanes;
 mod members;
 // The kernel gets addresses of buffers; what keeps them alive is said there.

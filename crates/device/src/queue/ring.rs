@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
@@ -12,7 +12,8 @@ use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 use rustix::event::EventfdFlags;
 
-use super::lanes::Lanes;
+use super::helpers::Helpers;
+use super::lanes::{Deliver, Lanes};
 use super::members::{Members, complete};
 use super::{Completion, Io, IoOp, Queue, Waker};
 use crate::file::{MAX_SLICES, whole_progress};
@@ -24,14 +25,16 @@ const EVENT: u64 = u64::MAX;
 /// Bytes in one transfer: below the kernel's own bound of 2 GiB less a page, and whole blocks.
 const MAX_TRANSFER_BYTES: usize = 1 << 30;
 
-/// Does the I/O of members with a descriptor through io_uring, and that of others on a thread for each.
+/// Does the I/O of members with a descriptor through io_uring, that of members in memory with a few threads and the caller's
+/// help, and that of others on a thread for each.
 ///
 /// Zeroing goes to the member's thread too: the kernel would run it on a thread of its own anyway.
 pub struct RingQueue {
     ring: IoUring,
     members: Members,
     lanes: Lanes,
-    /// What the lanes have ended.
+    helpers: Helpers,
+    /// What lanes and helpers have ended.
     ended: Receiver<Completion>,
     /// What ended at once: refused or empty.
     at_once: Vec<Completion>,
@@ -62,10 +65,12 @@ struct Flight {
 // SAFETY: the pointers in `slices` point into buffers of `io`, which may themselves be sent; nobody follows them but the kernel.
 unsafe impl Send for Flight {}
 
-/// Ends a sleep of the ring from other threads: for completions of lanes, and for the waker.
+/// Ends a sleep of the ring from other threads: for completions of lanes and helpers, and for the waker.
 struct Event {
     counter: OwnedFd,
     woken: AtomicBool,
+    /// The queue's thread sleeps, or is about to once it has looked again for what would end its sleep.
+    asleep: AtomicBool,
 }
 
 impl Event {
@@ -74,10 +79,17 @@ impl Event {
         let _ = rustix::io::write(&self.counter, &1_u64.to_ne_bytes());
     }
 
-    fn wake(&self) {
-        if !self.woken.swap(true, Ordering::AcqRel) {
+    /// To be called after what the sleeper looks for is there: either it sees that, or this sees it asleep.
+    fn signal_sleeper(&self) {
+        fence(Ordering::SeqCst);
+        if self.asleep.swap(false, Ordering::SeqCst) {
             self.signal();
         }
+    }
+
+    fn wake(&self) {
+        self.woken.store(true, Ordering::SeqCst);
+        self.signal_sleeper();
     }
 }
 
@@ -94,20 +106,21 @@ impl RingQueue {
             return Err(io::Error::new(ErrorKind::Unsupported, "this kernel's io_uring is older than Linux 5.11"));
         }
         let counter = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
-        let event = Arc::new(Event { counter, woken: AtomicBool::new(false) });
+        let event = Arc::new(Event { counter, woken: AtomicBool::new(false), asleep: AtomicBool::new(false) });
         let (sender, ended) = crossbeam_channel::unbounded();
-        let deliver = {
+        let deliver: Deliver = {
             let event = Arc::clone(&event);
-            move |completion| {
+            Arc::new(move |completion| {
                 // The queue is gone while its last operations end: nobody is left to be told.
                 drop(sender.send(completion));
-                event.signal();
-            }
+                event.signal_sleeper();
+            })
         };
         Ok(RingQueue {
             ring,
             members: Members::default(),
-            lanes: Lanes::new(Arc::new(deliver)),
+            lanes: Lanes::new(Arc::clone(&deliver)),
+            helpers: Helpers::new(deliver),
             ended,
             at_once: Vec::new(),
             flights: Vec::new(),
@@ -198,6 +211,16 @@ impl RingQueue {
         }
     }
 
+    /// Sleeps until something completes, the waker is used or `pause` is over.
+    fn sleep(&mut self, pause: Option<Duration>) {
+        self.event.asleep.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if self.ended.is_empty() && !self.event.woken.load(Ordering::SeqCst) {
+            self.enter(pause);
+        }
+        self.event.asleep.store(false, Ordering::SeqCst);
+    }
+
     /// Appends what has completed to `done`.
     fn collect(&mut self, done: &mut Vec<Completion>) {
         let before = done.len();
@@ -226,8 +249,6 @@ impl RingQueue {
             }
         }
         self.entries = entries;
-        // The event of a lane may have been read before its completion was here, never the other way round.
-        done.extend(self.ended.try_iter());
         self.in_flight -= done.len() - before;
     }
 }
@@ -274,7 +295,9 @@ impl Flight {
         let moved = match usize::try_from(result) {
             Ok(moved) => moved,
             // Cancelled: the thread that entered it has ended, as a queue that changed threads may find.
-            Err(_) if matches!(-result, libc::EINTR | libc::ECANCELED) => return Step::GoOn,
+            Err(_) if -result == libc::ECANCELED => return Step::GoOn,
+            // A flush that was interrupted may have been told of a failure that nobody will hear of again.
+            Err(_) if -result == libc::EINTR && !matches!(self.io.op, IoOp::Flush) => return Step::GoOn,
             Err(_) if -result == libc::EAGAIN => return Step::Block,
             Err(_) => return Step::End(Err(self.error(io::Error::from_raw_os_error(-result)))),
         };
@@ -335,6 +358,7 @@ impl Queue for RingQueue {
         match self.members.admit(io) {
             Err(refused) => self.at_once.push(refused),
             Ok((device, io)) => match io.op {
+                _ if device.in_memory() => self.helpers.send(device, io),
                 IoOp::Zero { .. } => self.lanes.send(&device, io),
                 _ if device.descriptor().is_none() => self.lanes.send(&device, io),
                 IoOp::Read { .. } | IoOp::Write { .. } if io.op.len_bytes() == 0 => self.at_once.push(complete(io, Ok(()))),
@@ -360,9 +384,16 @@ impl Queue for RingQueue {
             if expired && looked && !ready {
                 return;
             }
+            if !ready && self.helpers.help(!expired) {
+                continue;
+            }
             // What waits in the backlog has its turn before any sleep: there may be room for it now.
-            let may_sleep = !ready && self.event_armed && (self.backlog.is_empty() || self.in_kernel > 0);
-            self.enter(if may_sleep { left } else { Some(Duration::ZERO) });
+            let may_sleep = !ready && !expired && self.event_armed && (self.backlog.is_empty() || self.in_kernel > 0);
+            if may_sleep {
+                self.sleep(left);
+            } else {
+                self.enter(Some(Duration::ZERO));
+            }
             looked = true;
             if ready {
                 self.collect(done);

@@ -1,4 +1,4 @@
-//! A queue without a ring: a thread for each member makes blocking calls.
+//! A queue without a ring: threads make blocking calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 
-use super::lanes::Lanes;
+use super::helpers::Helpers;
+use super::lanes::{Deliver, Lanes};
 use super::members::Members;
 use super::{Completion, Io, Queue, Waker};
 use crate::Device;
@@ -16,10 +17,12 @@ enum Event {
     Wake,
 }
 
-/// Does every member's I/O with blocking calls, on a thread for each member. For systems without io_uring, and for comparison.
+/// Does every member's I/O with blocking calls, on a thread for each member; members in memory share a few, and the caller helps.
+/// For systems without io_uring, and for comparison.
 pub struct ThreadQueue {
     members: Members,
     lanes: Lanes,
+    helpers: Helpers,
     events: Receiver<Event>,
     sender: Sender<Event>,
     /// A wake is under way; more of them would add nothing.
@@ -32,14 +35,15 @@ impl ThreadQueue {
     #[must_use]
     pub fn new() -> ThreadQueue {
         let (sender, events) = crossbeam_channel::unbounded();
-        let deliver = {
+        let deliver: Deliver = {
             let sender = sender.clone();
             // The queue is gone while its last operations end: nobody is left to be told.
-            move |completion| drop(sender.send(Event::Done(completion)))
+            Arc::new(move |completion| drop(sender.send(Event::Done(completion))))
         };
         ThreadQueue {
             members: Members::default(),
-            lanes: Lanes::new(Arc::new(deliver)),
+            lanes: Lanes::new(Arc::clone(&deliver)),
+            helpers: Helpers::new(deliver),
             events,
             sender,
             waking: Arc::new(AtomicBool::new(false)),
@@ -78,12 +82,16 @@ impl Queue for ThreadQueue {
     fn submit(&mut self, io: Io) {
         self.in_flight += 1;
         match self.members.admit(io) {
+            Ok((device, io)) if device.in_memory() => self.helpers.send(device, io),
             Ok((device, io)) => self.lanes.send(&device, io),
             Err(refused) => self.sender.send(Event::Done(refused)).expect("the queue holds both ends"),
         }
     }
 
     fn wait(&mut self, timeout: Option<Duration>, done: &mut Vec<Completion>) {
+        if self.events.is_empty() {
+            self.helpers.help(timeout.is_none_or(|timeout| !timeout.is_zero()));
+        }
         // A timeout too far away to have an end is none.
         let first = match timeout.map(|timeout| Instant::now().checked_add(timeout)) {
             Some(Some(deadline)) => self.events.recv_deadline(deadline).ok(),

@@ -115,6 +115,10 @@ impl Device for Counting {
         self.below.zero(offset_bytes, len_bytes, hole)
     }
 
+    fn in_memory(&self) -> bool {
+        self.below.in_memory()
+    }
+
     fn identity(&self) -> Option<Identity> {
         self.below.identity()
     }

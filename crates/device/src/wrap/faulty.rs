@@ -208,6 +208,10 @@ impl Device for Faulty {
         Ok(())
     }
 
+    fn in_memory(&self) -> bool {
+        self.below.in_memory()
+    }
+
     fn identity(&self) -> Option<Identity> {
         self.below.identity()
     }

@@ -47,6 +47,10 @@ impl Device for ReadOnly {
         self.below.descriptor()
     }
 
+    fn in_memory(&self) -> bool {
+        self.below.in_memory()
+    }
+
     fn identity(&self) -> Option<Identity> {
         self.below.identity()
     }
