@@ -93,8 +93,9 @@ pub enum GeometryError {
         /// Members of the array.
         members: usize,
     },
-    /// A RAID10 layout in which md itself would put two chunks into one place.
-    #[error("layout {layout} on {members} members puts two chunks into one place")]
+    /// A RAID10 layout in which md itself would put two chunks into one place, or two copies of a chunk on one member.
+    /// Linux runs such arrays, mdadm does not make them.
+    #[error("layout {layout} on {members} members would put two chunks into one place or two copies on one member")]
     Overlap {
         /// The layout, as mdadm prints it.
         layout: String,

@@ -6,7 +6,7 @@
 //! symmetric layouts fill a stripe with array data in the same order. The asymmetric ones fill it from member 0 on, so there
 //! the two orders differ by a rotation.
 //!
-//! The layouts are those of md(4); the tables in `tests/it/kernel` were written by Linux itself.
+//! The layouts are those of md(4); the tables in `tests/it/kernel.txt` were read off arrays that Linux wrote.
 
 use uraid_types::{Layout, ParityLayout, Sector, SectorCount, Slot, StripeNo};
 

@@ -47,7 +47,8 @@ impl Raid10 {
             || GeometryError::Overlap { layout: Layout::Raid10(layout).to_string(), members: usize::from(shape.raid_disks) };
         let next = next_members(shape.raid_disks, layout).ok_or_else(overlap)?;
         let previous = invert(&next).ok_or_else(overlap)?;
-        let stride = if layout.far_offset { 1 } else { far_stride(chunks, members, near, far) };
+        // Linux derives the stride from the array's size; with a member for each copy that comes to the same.
+        let stride = if layout.far_offset { 1 } else { rows };
         let raid10 = Raid10 { chunk, members, near, far, offset: layout.far_offset, chunks, stride, next, previous };
         if raid10.overlaps() { Err(overlap()) } else { Ok(raid10) }
     }
@@ -116,11 +117,9 @@ impl Raid10 {
 
     /// Would two copies meet: of one chunk on one member, or of two chunks in one place?
     fn overlaps(&self) -> bool {
-        let rows = (self.chunks * self.near).div_ceil(self.members);
-        let regions_meet = !self.offset && self.far > 1 && rows > self.stride;
         // The copies of a chunk whose near copies wrap to the next row lie where that row's far copies belong.
         let rows_meet = self.offset && !self.members.is_multiple_of(self.near);
-        regions_meet || rows_meet || (0..self.period()).any(|number| self.shares_a_member(number))
+        rows_meet || (0..self.period()).any(|number| self.shares_a_member(number))
     }
 
     fn shares_a_member(&self, number: u64) -> bool {
@@ -128,13 +127,6 @@ impl Raid10 {
         slots.sort_unstable();
         slots.windows(2).any(|pair| pair[0] == pair[1])
     }
-}
-
-/// Chunks between far copies: the rows that all copies need on each member, divided by the far copies.
-fn far_stride(chunks: u64, members: u64, near: u64, far: u64) -> u64 {
-    let needed = (u128::from(chunks) * u128::from(near * far)).div_ceil(u128::from(members));
-    // No more than the member's chunks, which fit.
-    needed as u64 / far
 }
 
 /// For each member, the member of the next far copy; `None` for sets that md does not have.

@@ -116,13 +116,20 @@ fn raid10_copies_that_do_not_fit() {
     assert!(copies(&with(3, Raid10Layout { near_copies: 2, ..Raid10Layout::far(2) })));
 }
 
-/// Linux runs these, and then overwrites one chunk with another.
+/// Linux runs all but the last, then overwrites one chunk's copy with another's or keeps two copies on one member, as seen
+/// on the images of such arrays.
 #[test]
 fn raid10_layouts_that_would_lose_data() {
     let with = |disks, layout| Shape { layout: Layout::Raid10(layout), ..shape(Level::Raid10, disks, 8, 80) };
     let overlap = |shape: &Shape| matches!(Geometry::new(shape), Err(GeometryError::Overlap { .. }));
     for disks in [5, 7] {
         assert!(overlap(&with(disks, Raid10Layout { near_copies: 2, ..Raid10Layout::offset(2) })), "{disks}");
+    }
+    let near_across_sets = Raid10Layout { near_copies: 2, far_sets_improved: true, ..Raid10Layout::far(2) };
+    assert!(overlap(&with(9, near_across_sets)));
+    assert!(Geometry::new(&with(8, near_across_sets)).is_ok());
+    for disks in [7, 8] {
+        assert!(overlap(&with(disks, Raid10Layout { far_sets: true, ..Raid10Layout::far(3) })), "{disks}");
     }
     let both_sets = Raid10Layout { far_sets: true, far_sets_improved: true, ..Raid10Layout::far(2) };
     assert!(overlap(&with(4, both_sets)));
