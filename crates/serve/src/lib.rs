@@ -28,7 +28,7 @@ mod target;
 mod unaligned;
 
 pub use error::ServeError;
-//pub use fuse::{FuseFile, FuseOptions};
+pub use fuse::{FuseFile, FuseOptions};
 pub use listen::Listen;
 pub use memory::MemoryTarget;
 pub use nbd::{NbdLimits, NbdOptions, NbdServer};

@@ -75,6 +75,14 @@ impl Stream {
         };
     }
 
+    /// Ends reading, here and now; what is being written still goes out.
+    pub(crate) fn stop_reading(&self) {
+        let _ = match self {
+            Stream::Unix(stream) => stream.shutdown(Shutdown::Read),
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Read),
+        };
+    }
+
     /// How long one call may wait: for reading and for writing.
     pub(crate) fn set_timeouts(&self, read: Option<Duration>, write: Option<Duration>) -> io::Result<()> {
         match self {
@@ -220,8 +228,8 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         let Kind::Unix { path, device, inode, .. } = &self.kind else { return };
-        let ours = std::fs::symlink_metadata(&*path).is_ok_and(|found| found.dev() == *device && found.ino() == *inode);
-        if ours && let Err(error) = std::fs::remove_file(&*path) {
+        let ours = std::fs::symlink_metadata(path).is_ok_and(|found| found.dev() == *device && found.ino() == *inode);
+        if ours && let Err(error) = std::fs::remove_file(path) {
             tracing::warn!("{}: cannot remove the socket: {error}", path.display());
         }
     }

@@ -34,8 +34,9 @@ struct Outgoing {
 /// Serves one client to the end of its connection.
 pub(super) fn serve(stream: &Arc<Stream>, shop: &Arc<Shop>) -> io::Result<()> {
     let limits = &shop.limits;
-    stream.set_timeouts(Some(limits.stall), Some(limits.stall))?;
+    stream.set_timeouts(Some(limits.stall.min(limits.handshake)), Some(limits.stall))?;
     let Some(session) = negotiate(stream, shop)? else { return Ok(()) };
+    stream.set_timeouts(Some(limits.stall), Some(limits.stall))?;
     let (replies, outgoing) = unbounded();
     let reader = Reader {
         stream: Arc::clone(stream),

@@ -381,7 +381,7 @@ mod tests {
         assert_eq!(errno(raw(command::BLOCK_STATUS, 0, 0, 1), PLAIN, BOUNDS), error::EINVAL);
         let too_long = check(&raw(command::WRITE, 0, 0, 1 << 17), FULL, BOUNDS).unwrap_err();
         assert_eq!((too_long.errno, too_long.payload_bytes), (error::EINVAL, 1 << 17));
-        assert_eq!(check(&raw(command::WRITE_ZEROES, 0, 0, 1 << 17), FULL, BOUNDS).is_ok(), true);
+        assert!(check(&raw(command::WRITE_ZEROES, 0, 0, 1 << 17), FULL, BOUNDS).is_ok());
     }
 
     #[test]
