@@ -1,1 +1,343 @@
-//! Placeholder.
+//! The stripe engine: how requests to an array become operations on its members, and how members are kept in agreement.
+//!
+//! A state machine without I/O, clock, threads or randomness: [`Event`]s go in, [`Effect`]s come out. The same events give the same
+//! effects, so a simulator can replay a run and stop it at any effect, and the same code then runs on real disks.
+//!
+//! It may not know what metadata looks like on disk, nor where a member's data begins: effects name slots and member data sectors.
+//!
+//! ```
+//! use uraid_engine::{Config, Effect, Engine, Event, MemberState, Request, RequestId};
+//! use uraid_geometry::{Geometry, Shape};
+//! use uraid_types::{Layout, Level, Sector, SectorCount};
+//!
+//! let shape = Shape {
+//!     level: Level::Raid5,
+//!     layout: Layout::default_for(Level::Raid5),
+//!     raid_disks: 3,
+//!     chunk: SectorCount(128),
+//!     member_sectors: vec![SectorCount(1024); 3],
+//! };
+//! let mut engine = Engine::new(Config::new(Geometry::new(&shape).unwrap(), vec![MemberState::InSync; 3]));
+//! let mut effects = Vec::new();
+//! let request = Request::Read { start: Sector(0), len: SectorCount(8) };
+//! engine.handle(Event::Request { id: RequestId(1), request }, &mut effects);
+//! assert!(matches!(effects[..], [Effect::Io { .. }]), "one member answers");
+//! ```
+
+mod codec;
+mod copies;
+mod event;
+mod extents;
+mod flush;
+mod intent;
+mod lock;
+mod members;
+mod meta;
+mod ops;
+pub mod planner;
+mod requests;
+mod stripe_read;
+mod stripe_write;
+mod sync;
+mod window_copies;
+mod window_parity;
+
+use slab::Slab;
+use uraid_device::{Pool, Shared};
+use uraid_geometry::{Copies, Geometry, Parity};
+use uraid_types::{Sector, SectorCount};
+
+pub use event::{
+    Effect, Event, FailureKind, MemberState, Outcome, Request, RequestError, RequestId, Snapshot, SyncKind, SyncProgress,
+};
+
+use flush::FlushQueue;
+use intent::Intent;
+use lock::Locks;
+use members::Members;
+use meta::Meta;
+use ops::{IoRef, Op};
+use requests::{Parked, Pending, ReadPiece};
+use sync::SyncRun;
+
+/// The write-intent bitmap as found on the members.
+#[derive(Clone, Debug)]
+pub struct BitmapConfig {
+    /// Sectors under one bit, in the unit of [`Geometry::resync_sectors`].
+    pub sectors_per_bit: u64,
+    /// How many bits.
+    pub bits: u64,
+    /// The bits that are set.
+    pub set: Vec<u64>,
+    /// May it be believed? A stale one is taken to be all set.
+    pub current: bool,
+}
+
+/// What an engine starts from.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where everything is.
+    pub geometry: Geometry,
+    /// The largest logical block of the members: 1 or 8 sectors.
+    pub block: SectorCount,
+    /// Every slot.
+    pub members: Vec<MemberState>,
+    /// Every slot: is it read only when nothing else can answer?
+    pub write_mostly: Vec<bool>,
+    /// Where a resync has to start; `None` for an array in sync.
+    pub resync_from: Option<Sector>,
+    /// The write-intent bitmap, if there is one.
+    pub bitmap: Option<BitmapConfig>,
+    /// Nothing is written.
+    pub read_only: bool,
+    /// Resync and recovery start by themselves.
+    pub auto_sync: bool,
+    /// Sectors of each member in one window of a run over the array.
+    pub window: SectorCount,
+    /// Windows under way at once.
+    pub windows: usize,
+    /// Where buffers come from.
+    pub pool: Pool,
+}
+
+impl Config {
+    /// Members of 512-byte blocks, in sync but for what `members` says, without a bitmap.
+    #[must_use]
+    pub fn new(geometry: Geometry, members: Vec<MemberState>) -> Config {
+        Config {
+            geometry,
+            block: SectorCount(1),
+            write_mostly: vec![false; members.len()],
+            members,
+            resync_from: None,
+            bitmap: None,
+            read_only: false,
+            auto_sync: true,
+            window: SectorCount(256),
+            windows: 4,
+            pool: Pool::new(64 << 20),
+        }
+    }
+}
+
+/// See the crate.
+#[derive(Debug)]
+pub struct Engine {
+    geometry: Geometry,
+    block: SectorCount,
+    pool: Pool,
+    members: Members,
+    locks: Locks,
+    ops: Slab<Op>,
+    ios: Slab<IoRef>,
+    requests: Slab<Pending>,
+    intent: Option<Intent>,
+    meta: Meta,
+    flushes: FlushQueue,
+    sync: Option<SyncRun>,
+    sync_wants_pump: bool,
+    blocked: Vec<SyncKind>,
+    auto_sync: bool,
+    window: SectorCount,
+    windows: usize,
+    foreground_busy: bool,
+    requests_seen: u64,
+    /// Where parity or copies may differ from: `None` when they agree everywhere.
+    resync_from: Option<Sector>,
+    /// The same as far as it is durable.
+    safe_resync_from: Option<Sector>,
+    writes_under_way: usize,
+    /// Writes that wait for the dirty mark or for bitmap bits.
+    waiting_intent: Vec<(usize, extents::Rows)>,
+    parked: Vec<Parked>,
+    /// New writes that have yet to ask for their lock.
+    to_lock: Vec<(u64, usize)>,
+    read_only: bool,
+    broken: Option<String>,
+    stopping: bool,
+    stopped: bool,
+    final_checkpoint: bool,
+    now_ms: u64,
+    out: Vec<Effect>,
+}
+
+impl Engine {
+    /// An engine at rest; resync and recovery start with the first event.
+    ///
+    /// # Panics
+    /// When `members` and `write_mostly` are not as many as the geometry's slots.
+    #[must_use]
+    pub fn new(config: Config) -> Engine {
+        assert_eq!(config.members.len(), usize::from(config.geometry.shape().raid_disks), "one state a slot");
+        let members = Members::new(&config.members, &config.write_mostly);
+        let rebuilding = !members.rebuilding().is_empty();
+        let intent = config.bitmap.map(|bitmap| {
+            let mut intent = Intent::new(bitmap.sectors_per_bit, bitmap.bits, &bitmap.set, true);
+            if !bitmap.current || rebuilding {
+                intent.need_everything();
+            }
+            intent
+        });
+        let missing = members.incomplete();
+        let broken = (!config.geometry.survives(&missing)).then(|| "too few members to hold all data".to_owned());
+        Engine {
+            geometry: config.geometry,
+            block: config.block,
+            pool: config.pool,
+            members,
+            locks: Locks::default(),
+            ops: Slab::new(),
+            ios: Slab::new(),
+            requests: Slab::new(),
+            intent,
+            meta: Meta::default(),
+            flushes: FlushQueue::default(),
+            sync: None,
+            sync_wants_pump: false,
+            blocked: Vec::new(),
+            auto_sync: config.auto_sync,
+            window: config.window,
+            windows: config.windows,
+            foreground_busy: false,
+            requests_seen: 0,
+            resync_from: config.resync_from,
+            safe_resync_from: config.resync_from,
+            writes_under_way: 0,
+            waiting_intent: Vec::new(),
+            parked: Vec::new(),
+            to_lock: Vec::new(),
+            read_only: config.read_only,
+            broken,
+            stopping: false,
+            stopped: false,
+            final_checkpoint: false,
+            now_ms: 0,
+            out: Vec::new(),
+        }
+    }
+
+    /// Takes an event; what is to be done about it is appended to `effects`.
+    ///
+    /// # Panics
+    /// When an event breaks the contract: an I/O that was not sent, a bitmap change out of order.
+    pub fn handle(&mut self, event: Event, effects: &mut Vec<Effect>) {
+        match event {
+            Event::Request { id, request } => {
+                self.requests_seen += 1;
+                self.request(id, request);
+            }
+            Event::IoDone { token, op, result } => self.io_done(token, op, result),
+            Event::MetadataDone { generation } => self.metadata_done(generation),
+            Event::BitmapDone { generation } => self.bitmap_done(generation),
+            Event::FailMember { slot, why } => self.lose_member(slot, &why),
+            Event::AddMember { slot, recovered, trust_bitmap } => self.add_member(slot, recovered, trust_bitmap),
+            Event::StartSync(kind) => self.start_sync(kind),
+            Event::StopSync => self.stop_sync(),
+            Event::Tick { now_ms } => self.tick(now_ms),
+            Event::Shutdown => {
+                self.stopping = true;
+                self.stop_sync();
+            }
+        }
+        self.start_needed_sync();
+        loop {
+            self.start_writes();
+            if !std::mem::take(&mut self.sync_wants_pump) {
+                break;
+            }
+            self.pump_sync();
+        }
+        self.continue_shutdown();
+        effects.append(&mut self.out);
+    }
+
+    /// Array sectors.
+    #[must_use]
+    pub fn capacity(&self) -> SectorCount {
+        self.geometry.capacity()
+    }
+
+    /// Every slot.
+    #[must_use]
+    pub fn members(&self) -> Vec<MemberState> {
+        self.members.states()
+    }
+
+    /// Why no request can be answered any more.
+    #[must_use]
+    pub fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+
+    /// Where parity or copies may differ from; `None` when they agree everywhere.
+    #[must_use]
+    pub fn resync_from(&self) -> Option<Sector> {
+        self.resync_from
+    }
+
+    /// Bits set in the write-intent bitmap, of how many.
+    #[must_use]
+    pub fn bitmap_usage(&self) -> Option<(u64, u64)> {
+        self.intent.as_ref().map(|intent| (intent.count_on_disk(), intent.len()))
+    }
+
+    /// Are there writes that the superblocks show as under way?
+    #[must_use]
+    pub fn is_dirty(&self) -> bool {
+        self.meta.dirty
+    }
+
+    fn parity(&self) -> &Parity {
+        match &self.geometry {
+            Geometry::Parity(parity) => parity,
+            Geometry::Copies(_) => panic!("a level without parity has no stripes"),
+        }
+    }
+
+    fn copies(&self) -> &Copies {
+        match &self.geometry {
+            Geometry::Copies(copies) => copies,
+            Geometry::Parity(_) => panic!("a level with parity has no copies"),
+        }
+    }
+
+    /// Reads from `array` on as far as one piece reaches; returns how far.
+    fn read_at(&mut self, array: Sector, max: SectorCount, piece: ReadPiece) -> SectorCount {
+        let Geometry::Parity(parity) = &self.geometry else { return self.read_copies(array, max, piece) };
+        let place = parity.stripe_of(array);
+        let len = SectorCount(max.0.min(parity.chunk().0 - place.offset.0));
+        let rows = requests::rows_at(parity.member_sector(place.stripe, place.offset).0, len);
+        self.read_stripe(place.stripe, place.index, rows, piece);
+        len
+    }
+
+    /// Writes from `array` on as far as one piece reaches; returns how far.
+    fn write_at(
+        &mut self,
+        array: Sector,
+        max: SectorCount,
+        request: usize,
+        data: impl FnOnce(SectorCount) -> Shared,
+    ) -> SectorCount {
+        let Geometry::Parity(parity) = &self.geometry else { return self.write_copies(array, max, request, data) };
+        let place = parity.stripe_of(array);
+        let len = SectorCount(max.0.min(parity.chunk().0 - place.offset.0));
+        let rows = requests::rows_at(place.offset.0, len);
+        self.write_stripe(place.stripe, place.index, rows, data(len), request);
+        len
+    }
+
+    fn add_member(&mut self, slot: uraid_types::Slot, recovered: Sector, trust_bitmap: bool) {
+        assert!(!self.members.writable(slot), "{slot} is taken");
+        self.members.replace(slot, recovered);
+        if let Some(intent) = &mut self.intent {
+            if trust_bitmap {
+                intent.need_all_set();
+            } else {
+                intent.need_everything();
+            }
+        }
+        self.blocked.retain(|kind| *kind != SyncKind::Recovery);
+        self.put_metadata();
+    }
+}

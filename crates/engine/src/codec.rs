@@ -1,0 +1,98 @@
+//! Rebuilding what a stripe has lost, from whatever is left of it.
+
+use uraid_device::{Buf, Pool};
+use uraid_parity as parity;
+
+use crate::planner::parity_to_rebuild;
+
+/// A block's place in its stripe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Data(usize),
+    P,
+    Q,
+}
+
+/// The same rows of all blocks of a stripe; `None` is lost. Data in syndrome order.
+pub(crate) struct Blocks<'a> {
+    pub data: Vec<Option<&'a [u8]>>,
+    pub p: Option<&'a [u8]>,
+    pub q: Option<&'a [u8]>,
+    /// RAID6?
+    pub has_q: bool,
+}
+
+impl Blocks<'_> {
+    fn lost_data(&self) -> Vec<usize> {
+        (0..self.data.len()).filter(|&index| self.data[index].is_none()).collect()
+    }
+
+    /// Can everything be rebuilt?
+    pub fn recoverable(&self) -> bool {
+        parity_to_rebuild(self.lost_data().len(), self.p.is_some(), self.q.is_some()).is_some()
+    }
+
+    /// The lost data blocks, `len_bytes` each, by ascending index.
+    ///
+    /// # Panics
+    /// When there is not enough left: ask [`Blocks::recoverable`] first.
+    pub fn rebuild_data(&self, pool: &Pool, len_bytes: usize) -> Vec<(usize, Buf)> {
+        match self.lost_data()[..] {
+            [] => Vec::new(),
+            [index] => {
+                let mut out = pool.take(len_bytes);
+                match (self.p, self.q) {
+                    (Some(p), _) => parity::recover_data_from_p(&self.data, p, &mut out),
+                    (None, Some(q)) => parity::recover_data_from_q(&self.data, q, &mut out),
+                    (None, None) => panic!("a stripe without parity was to be rebuilt"),
+                }
+                vec![(index, out)]
+            }
+            [low, high] => {
+                let (Some(p), Some(q)) = (self.p, self.q) else { panic!("two data blocks were to be rebuilt without P and Q") };
+                let (mut out_low, mut out_high) = (pool.take(len_bytes), pool.take(len_bytes));
+                parity::recover_two_data(&self.data, p, q, &mut out_low, &mut out_high);
+                vec![(low, out_low), (high, out_high)]
+            }
+            _ => panic!("more than two data blocks were to be rebuilt"),
+        }
+    }
+
+    /// Everything lost, parity included.
+    ///
+    /// # Panics
+    /// As [`Blocks::rebuild_data`].
+    pub fn rebuild(&self, pool: &Pool, len_bytes: usize) -> Vec<(Place, Buf)> {
+        let data = self.rebuild_data(pool, len_bytes);
+        let mut rebuilt = Vec::with_capacity(2);
+        let lost_q = self.has_q && self.q.is_none();
+        if self.p.is_none() || lost_q {
+            let mut all = self.data.clone();
+            for (index, block) in &data {
+                all[*index] = Some(block);
+            }
+            let all: Vec<&[u8]> = all.into_iter().flatten().collect();
+            rebuilt = generate(&all, pool, len_bytes, self.p.is_none(), lost_q);
+        }
+        rebuilt.extend(data.into_iter().map(|(index, block)| (Place::Data(index), block)));
+        rebuilt
+    }
+}
+
+/// New parity blocks from all data.
+pub(crate) fn generate(data: &[&[u8]], pool: &Pool, len_bytes: usize, p: bool, q: bool) -> Vec<(Place, Buf)> {
+    let block = |wanted: bool| wanted.then(|| pool.take(len_bytes));
+    let (mut p, mut q) = (block(p), block(q));
+    generate_into(data, p.as_deref_mut(), q.as_deref_mut());
+    p.map(|p| (Place::P, p)).into_iter().chain(q.map(|q| (Place::Q, q))).collect()
+}
+
+/// Writes parity of `data` into whichever of P and Q is given.
+pub(crate) fn generate_into(data: &[&[u8]], p: Option<&mut [u8]>, q: Option<&mut [u8]>) {
+    match (p, q) {
+        (Some(p), Some(q)) => parity::gen_pq(data, p, q),
+        (Some(p), None) => parity::xor_gen(data, p),
+        (None, Some(q)) => parity::gen_q(data, q),
+        (None, None) => {}
+    }
+}
