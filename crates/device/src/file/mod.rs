@@ -27,6 +27,7 @@ pub struct FileDevice {
     identity: Identity,
     memory_align_bytes: usize,
     in_memory: bool,
+    locked: bool,
 }
 
 impl FileDevice {
@@ -46,6 +47,7 @@ impl FileDevice {
             identity: opened.identity,
             memory_align_bytes: opened.memory_align_bytes,
             in_memory: opened.in_memory,
+            locked: options.lock,
         })
     }
 
@@ -65,8 +67,9 @@ impl FileDevice {
             let file = options.open(path)?;
             refuse_block_device(&file.metadata()?)?;
             open::lock(&file, false)?;
-            file.set_len(0)?;
-            file.set_len(size_bytes)
+            let sized = file.set_len(0).and_then(|()| file.set_len(size_bytes));
+            open::unlock(&file);
+            sized
         };
         create().map_err(|source| DeviceError::whole(path.display().to_string(), Operation::Open, source))
     }
@@ -116,6 +119,14 @@ impl FileDevice {
             done += piece;
         }
         Ok(())
+    }
+}
+
+impl Drop for FileDevice {
+    fn drop(&mut self) {
+        if self.locked {
+            open::unlock(&self.file);
+        }
     }
 }
 

@@ -14,9 +14,10 @@ use crate::{Buf, DeviceInfo, Identity, Pool};
 /// `f_type` of tmpfs (statfs(2)): it accepts O_DIRECT and then goes through the page cache, which is all it has.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 
-/// Times that a block device's lock is tried: udev holds a shared one for a moment whenever it probes a disk.
-const BLOCK_LOCK_TRIES: u32 = 10;
-const BLOCK_LOCK_PAUSE: Duration = Duration::from_millis(20);
+/// Times that a block device's claim and lock are tried. udev holds a lock for a moment whenever it probes a disk, and a child
+/// of ours holds the claim that we gave up until it has started its program.
+const BLOCK_TRIES: u32 = 10;
+const BLOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Whether to bypass the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -131,8 +132,14 @@ fn open_file(path: &Path, options: OpenOptions, is_block: bool) -> io::Result<Fi
         // On a block device, without O_CREAT, this claims the device and fails when anyone else has it claimed (open(2)).
         open.custom_flags(libc::O_EXCL);
     }
+    for _ in 1..BLOCK_TRIES {
+        match open.open(path) {
+            Err(error) if is_block && error.kind() == ErrorKind::ResourceBusy => std::thread::sleep(BLOCK_PAUSE),
+            opened => return opened,
+        }
+    }
     open.open(path).map_err(|error| match error.kind() {
-        ErrorKind::ResourceBusy if is_block => busy_block_device(path, error),
+        ErrorKind::ResourceBusy => busy_block_device(path, error),
         _ => error,
     })
 }
@@ -150,18 +157,24 @@ fn in_use() -> io::Error {
     io::Error::new(ErrorKind::ResourceBusy, "in use: another process, or this one, holds its lock")
 }
 
-/// Takes the exclusive lock; it ends with the descriptor, however the process ends.
+/// Takes the exclusive lock; it ends with the descriptor, however the process ends, or with [`unlock`].
 pub(super) fn lock(file: &File, is_block: bool) -> io::Result<()> {
-    let tries = if is_block { BLOCK_LOCK_TRIES } else { 1 };
+    let tries = if is_block { BLOCK_TRIES } else { 1 };
     for left in (0..tries).rev() {
         match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(()),
-            Err(rustix::io::Errno::WOULDBLOCK) if left > 0 => std::thread::sleep(BLOCK_LOCK_PAUSE),
+            Err(rustix::io::Errno::WOULDBLOCK) if left > 0 => std::thread::sleep(BLOCK_PAUSE),
             Err(rustix::io::Errno::WOULDBLOCK) => break,
             Err(error) => return Err(error.into()),
         }
     }
     Err(in_use())
+}
+
+/// Gives the lock up even while a copy of the descriptor lives on in a child that has not started its program yet.
+pub(super) fn unlock(file: &File) {
+    // There is nothing to do about a lock that does not go; it goes with the last copy.
+    let _ = rustix::fs::flock(file, FlockOperation::Unlock);
 }
 
 fn logical_block(file: &File, is_block: bool, asked: Option<u32>) -> io::Result<u32> {
