@@ -22,7 +22,7 @@ pub struct UnknownOverride {
 impl fmt::Display for UnknownOverride {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{VARIABLE}='{}' is no parity kernel of this processor; it takes cycle", self.value)?;
-        RECOVERY_KERNELS.iter().filter_map(Ready::new).try_for_each(|row| write!(f, ", {}", row.name()))
+        crate::kernel_names().try_for_each(|name| write!(f, ", {name}"))
     }
 }
 

@@ -1,6 +1,6 @@
 //! GF(2^8) with the polynomial x^8 + x^4 + x^3 + x^2 + 1 (0x11d) and generator 2: the field that md's Q is made in.
 //!
-//! Source: H. Peter Anvin, "The mathematics of RAID-6".
+//! Source: H. Peter Anvin, "The mathematics of RAID-6". The tables for instructions that not every processor has are tested on all.
 
 /// The polynomial without its x^8.
 pub(crate) const POLYNOMIAL: u8 = 0x1d;
@@ -54,6 +54,7 @@ pub(crate) const fn inverse(value: u8) -> u8 {
 }
 
 /// For each constant its products with 0..16 and with 0, 16, .. 240: what a byte shuffle looks up by low and by high nibble.
+#[cfg(any(test, target_arch = "x86_64"))]
 pub(crate) static NIBBLE_PRODUCTS: [[u8; 32]; 256] = {
     let mut table = [[0; 32]; 256];
     let mut constant = 0;
@@ -73,6 +74,7 @@ pub(crate) static NIBBLE_PRODUCTS: [[u8; 32]; 256] = {
 ///
 /// Bit i of the result is the parity of (x AND row i), and row i lies in byte 7 - i of the matrix (Intel SDM,
 /// GF2P8AFFINEQB). Column j is `constant` * 2^j, so bit j of row i is bit i of that product.
+#[cfg(any(test, target_arch = "x86_64"))]
 pub(crate) const fn affine_matrix(constant: u8) -> u64 {
     let mut matrix = 0;
     let mut column = 0;
@@ -89,6 +91,7 @@ pub(crate) const fn affine_matrix(constant: u8) -> u64 {
 }
 
 /// [`affine_matrix`] of every constant.
+#[cfg(any(test, target_arch = "x86_64"))]
 pub(crate) static AFFINE_MATRICES: [u64; 256] = {
     let mut table = [0; 256];
     let mut constant = 0;

@@ -48,6 +48,7 @@ pub mod measure;
 #[cfg(feature = "std")]
 mod trial;
 
+#[cfg(feature = "std")]
 #[cfg(test)]
 mod tests;
 
@@ -94,6 +95,12 @@ impl Differs {
     pub const fn any(self) -> bool {
         self.p || self.q
     }
+}
+
+/// The names of the kernels that this processor can run, best last as far as that can be said without measuring.
+pub fn kernel_names() -> impl Iterator<Item = &'static str> {
+    // The recovery table holds every name of the other one.
+    arch::RECOVERY_KERNELS.iter().filter_map(kernel::Ready::new).map(kernel::Ready::name)
 }
 
 #[track_caller]

@@ -224,6 +224,7 @@ fn names_are_unique_and_every_kernel_recovers_too() {
     let names: Vec<&str> = KERNELS.iter().map(|row| row.name).collect();
     let recovery: Vec<&str> = RECOVERY_KERNELS.iter().map(|row| row.name).collect();
     assert!(names.iter().all(|name| names.iter().filter(|other| *other == name).count() == 1));
+    assert!(crate::kernel_names().all(|name| recovery.contains(&name)) && crate::kernel_names().any(|name| name == "int64x8"));
     assert!(names.iter().all(|name| recovery.iter().filter(|other| *other == name).count() == 1));
 }
 
