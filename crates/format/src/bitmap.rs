@@ -6,7 +6,7 @@
 use core::fmt;
 use core::ops::Range;
 
-use uraid_types::{Level, SECTOR_BYTES, Sector, SectorCount};
+use uraid_types::{Layout, SECTOR_BYTES, Sector, SectorCount};
 use uuid::Uuid;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -310,13 +310,14 @@ impl BitmapSuper {
         if self.id != superblock.array_id {
             return Err(BitmapError::OtherArray { found: self.id, expected: superblock.array_id });
         }
-        let slots = if superblock.level == Level::Raid10 { u64::from(superblock.raid_disks) } else { 1 };
-        if self.sync_size.0 > superblock.used_size.0.saturating_mul(slots) {
+        let chunk = if superblock.level.has_parity() { superblock.chunk } else { SectorCount(1) };
+        let whole = sync_size(superblock.layout, superblock.chunk, superblock.raid_disks, superblock.used_size);
+        if !(whole.round_down(chunk)..=whole).contains(&self.sync_size) {
             return Err(BitmapError::Field {
                 field: "sync_size",
                 member_byte: start.0.saturating_mul(SECTOR_BYTES).saturating_add(40),
                 found: self.sync_size.0,
-                expected: "no more than the array's size on its members",
+                expected: "the array's size (RAID10) or its size on each member (other levels)",
                 hint: BitmapError::STALE_HINT,
             });
         }
@@ -335,6 +336,14 @@ impl BitmapSuper {
 #[must_use]
 pub const fn bits_for(sync_size: SectorCount, chunk_bytes: u32) -> u64 {
     sync_size.0.div_ceil(chunk_bytes as u64 / SECTOR_BYTES)
+}
+
+/// What a resync of an array counts, and so a bitmap covers: member sectors, but array sectors for RAID10.
+pub(crate) fn sync_size(layout: Layout, chunk: SectorCount, raid_disks: u16, used: SectorCount) -> SectorCount {
+    let Layout::Raid10(layout) = layout else { return used };
+    let chunks = used.0 / chunk.0 / u64::from(layout.far_copies);
+    let array_chunks = chunks.saturating_mul(u64::from(raid_disks)) / u64::from(layout.near_copies);
+    SectorCount(array_chunks.saturating_mul(chunk.0))
 }
 
 const WORD_BITS: u64 = u64::BITS as u64;

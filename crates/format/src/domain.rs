@@ -226,22 +226,21 @@ impl Superblock {
     }
 
     /// The sector at `offset` from the superblock; `None` outside 64 bits.
-    #[must_use]
-    fn from_super(&self, offset: i32) -> Option<Sector> {
+    fn sector_at(&self, offset: i32) -> Option<Sector> {
         self.super_offset.0.checked_add_signed(i64::from(offset)).map(Sector)
     }
 
     /// The member sector where the internal bitmap starts; `None` without one.
     #[must_use]
     pub fn bitmap_start(&self) -> Option<Sector> {
-        self.from_super(self.bitmap_offset?)
+        self.sector_at(self.bitmap_offset?)
     }
 
     /// The member sectors of the bad-block log; `None` without one.
     #[must_use]
     pub fn bad_block_log(&self) -> Option<(Sector, SectorCount)> {
         let present = self.bad_block_sectors != 0 && self.bad_block_offset != 0;
-        let start = self.from_super(self.bad_block_offset)?;
+        let start = self.sector_at(self.bad_block_offset)?;
         present.then_some((start, SectorCount(u64::from(self.bad_block_sectors))))
     }
 }

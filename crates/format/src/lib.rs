@@ -1,7 +1,49 @@
-//! Linux md metadata: bytes → checked → domain → bytes.
+//! Linux md metadata: version-1 superblocks, the write-intent bitmap, the bad-block log; bytes → checked → domain → bytes.
 //!
-//! Pure: no I/O, no unsafe. Every offset comes from `linux/raid/md_p.h` and is asserted when this compiles; whatever is not
-//! understood survives a rewrite, and nothing is allocated by a count that was not checked.
+//! Pure: no I/O, no unsafe, no clock, no randomness. Every offset of the superblock comes from `linux/raid/md_p.h` and is asserted
+//! when this compiles. Whatever is not understood survives a rewrite or is refused by name, and nothing is allocated by a count
+//! that was not checked.
+//!
+//! - [`super_offsets`] says where to look, [`RawSuper::parse`] reads and checks, [`RawFields`] shows what fails the checks.
+//! - [`RawSuper::update`] and [`RawSuper::to_bytes`] write it again.
+//! - [`BitmapSuper`] and [`Bitmap`] are the bitmap, [`parse_bad_blocks`] and [`bad_blocks_to_bytes`] the bad-block log.
+//! - [`CreateSpec::plan`] decides what a new array has where.
+//!
+//! ```
+//! use uraid_format::{CreateSpec, DeviceFlags, MinorVersion, NewMember, RawSuper};
+//! use uraid_types::{Layout, Level, Sector, SectorCount};
+//! use uuid::Uuid;
+//!
+//! let size = SectorCount(256 << 11); // 256 MiB
+//! let member = |id| Some(NewMember { sectors: size, device_id: Uuid::from_u128(id), flags: DeviceFlags::default(), logical_block_bytes: 512 });
+//! let spec = CreateSpec {
+//!     level: Level::Raid5,
+//!     layout: Layout::default_for(Level::Raid5),
+//!     raid_disks: 3,
+//!     spare_disks: 0,
+//!     chunk: SectorCount(1024),
+//!     size: None,
+//!     minor: MinorVersion::V1_2,
+//!     data_offset: None,
+//!     bitmap: None,
+//!     name: b"here:md0".to_vec(),
+//!     array_id: Uuid::from_u128(1),
+//!     created_seconds: 1_700_000_000,
+//!     created_micros: 0,
+//!     assume_clean: false,
+//!     members: vec![member(2), member(3), member(4)],
+//! };
+//! let plan = spec.plan()?;
+//! let first = plan.members[0].as_ref().expect("no member is missing");
+//! let bytes = first.superblock.to_bytes();
+//!
+//! let mut read = RawSuper::parse(&bytes, Sector(first.super_byte / 512), size)?;
+//! assert_eq!(read.superblock().data_offset, Sector(4096));
+//! assert_eq!(read.superblock().resync_offset, Some(Sector(0)));
+//! read.update(|superblock| superblock.resync_offset = None);
+//! assert_ne!(read.to_bytes(), bytes);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod bad_blocks;
 mod bitmap;

@@ -7,9 +7,9 @@
 use uraid_types::{Sector, SectorCount};
 
 use super::{BitmapSpec, CreateError, CreateSpec};
+use crate::MinorVersion;
 use crate::bitmap::{BITMAP_SUPER_BYTES, bits_for};
 use crate::locate::{SUPER_SECTORS, super_sector};
-use crate::MinorVersion;
 
 /// 4 KiB: every area begins on a multiple of it.
 const BLOCK: u64 = 8;

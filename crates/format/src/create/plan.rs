@@ -6,7 +6,7 @@ use uraid_types::{Layout, Level, Raid0Layout, SECTOR_BYTES, Sector, SectorCount,
 
 use super::place::{BAD_BLOCK_SECTORS, Placement};
 use super::{CreateError, CreateSpec, NewMember};
-use crate::bitmap::{BITMAP_SUPER_BYTES, Bitmap, BitmapSuper};
+use crate::bitmap::{BITMAP_SUPER_BYTES, Bitmap, BitmapSuper, sync_size};
 use crate::check::{chunk_fits, least_slots};
 use crate::raw::{MAX_ROLES, SUPER_BYTES};
 use crate::superblock::MAX_NAME_BYTES;
@@ -110,14 +110,7 @@ impl CreateSpec {
 
     /// What the bits of a bitmap cover when `used` sectors of each member are used.
     pub(super) fn sync_size(&self, used: SectorCount) -> SectorCount {
-        match self.layout {
-            Layout::Raid10(layout) => {
-                let chunks = used.0 / self.chunk.0 / u64::from(layout.far_copies);
-                let array_chunks = chunks.saturating_mul(u64::from(self.raid_disks)) / u64::from(layout.near_copies);
-                SectorCount(array_chunks.saturating_mul(self.chunk.0))
-            }
-            _ => used,
-        }
+        sync_size(self.layout, self.chunk, self.raid_disks, used)
     }
 
     /// What the used size is a multiple of.
@@ -280,7 +273,9 @@ impl CreateSpec {
 
     fn member_plan(&self, placement: &Placement, member: &NewMember, superblock: Superblock, start: Start) -> MemberPlan {
         let super_byte = superblock.super_offset.byte_offset();
-        let at = |offset: i32| super_byte.checked_add_signed(i64::from(offset) * SECTOR_BYTES as i64).expect("every area was placed on the member");
+        let at = |offset: i32| {
+            super_byte.checked_add_signed(i64::from(offset) * SECTOR_BYTES as i64).expect("every area was placed on the member")
+        };
         let bitmap = placement.bitmap.map(|(offset, room)| MemberArea {
             start_byte: at(offset),
             bytes: self.bitmap_bytes(placement.bitmap_chunk_bytes, room, &superblock, start),
