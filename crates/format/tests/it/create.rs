@@ -35,9 +35,9 @@ fn spec(level: Level, slots: u16) -> CreateSpec {
 
 /// The checks that any plan must pass: readable, within the member, nothing over anything else.
 fn assert_sound(spec: &CreateSpec, index: usize, plan: &MemberPlan) {
-    let sectors = spec.members[index].as_ref().unwrap().sectors;
+    let sectors = spec.members[index].as_ref().expect("a planned member is not missing").sectors;
     let bytes = plan.superblock.to_bytes();
-    let raw = RawSuper::parse(&bytes, Sector(plan.super_byte / 512), sectors).unwrap();
+    let raw = RawSuper::parse(&bytes, Sector(plan.super_byte / 512), sectors).expect("a planned superblock is valid");
     let sb = raw.superblock();
     assert_eq!(sb, plan.superblock.superblock());
     assert_eq!(sb.dev_number as usize, index);
@@ -51,10 +51,10 @@ fn assert_sound(spec: &CreateSpec, index: usize, plan: &MemberPlan) {
     ];
     if let Some(area) = &plan.bitmap {
         assert_eq!(sb.bitmap_start(), Some(Sector(area.start_byte / 512)));
-        let bitmap = BitmapSuper::parse(&area.bytes, Sector(area.start_byte / 512)).unwrap();
-        bitmap.check_usable(sb, sectors).unwrap();
+        let bitmap = BitmapSuper::parse(&area.bytes, Sector(area.start_byte / 512)).expect("a planned bitmap is valid");
+        bitmap.check_usable(sb, sectors).expect("a planned bitmap belongs to its array");
         assert!(bitmap.area_bytes(4096) <= area.bytes.len() as u64);
-        let bits = Bitmap::from_bytes(bitmap.bits(), &area.bytes[256..]).unwrap();
+        let bits = Bitmap::from_bytes(bitmap.bits(), &area.bytes[256..]).expect("the area holds all bits");
         assert_eq!(bits.count(), if sb.resync_offset.is_some() { bits.len() } else { 0 });
         areas.push((area.start_byte, area.bytes.len() as u64));
     }

@@ -120,7 +120,7 @@ fn unknown_bytes_survive_a_rewrite() {
     bytes[100..124].fill(0x5a); // fields of a reshape that is not active
     bytes[184] |= 0xf0; // device flags without a name
     bytes[60..64].fill(0x21); // after the name's NUL
-    bytes[2000..4096].fill(0xa5); // beyond the roles
+    bytes[512..4096].fill(0xa5); // beyond the roles
     let bytes = with_checksum(bytes);
     let mut raw = RawSuper::parse(&bytes, Sector(MEMBER.0 - 16), MEMBER).unwrap();
     raw.update(|sb| {

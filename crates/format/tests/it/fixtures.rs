@@ -35,7 +35,7 @@ pub fn read(file: &str) -> Vec<u8> {
 }
 
 pub fn text(file: &str) -> String {
-    String::from_utf8(read(file)).unwrap()
+    String::from_utf8(read(file)).expect("fixtures that are text are UTF-8")
 }
 
 /// Where the fixture's superblock lay.
