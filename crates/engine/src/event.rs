@@ -164,6 +164,8 @@ pub struct Snapshot {
 /// What happens to the engine.
 #[derive(Debug)]
 pub enum Event {
+    /// The array starts: the superblocks show who is there, runs that are due begin.
+    Start,
     /// A front end asks.
     Request {
         /// Its name for it.
@@ -206,6 +208,8 @@ pub enum Event {
         /// Its contents are right wherever the bitmap is clear.
         trust_bitmap: bool,
     },
+    /// Members that hold no slot have come or gone: the superblocks are to show it.
+    PutMetadata,
     /// Run over the whole array.
     StartSync(SyncKind),
     /// Break off a check or a repair.

@@ -48,10 +48,6 @@ impl Overlay {
         self.0 = kept;
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     pub fn iter(&self) -> impl Iterator<Item = &(Rows, Shared)> {
         self.0.iter()
     }

@@ -156,13 +156,14 @@ pub struct Engine {
     broken: Option<String>,
     stopping: bool,
     stopped: bool,
+    started: bool,
     final_checkpoint: bool,
     now_ms: u64,
     out: Vec<Effect>,
 }
 
 impl Engine {
-    /// An engine at rest; resync and recovery start with the first event.
+    /// An engine at rest; resync and recovery start with [`Event::Start`].
     ///
     /// # Panics
     /// When `members` and `write_mostly` are not as many as the geometry's slots.
@@ -210,6 +211,7 @@ impl Engine {
             broken,
             stopping: false,
             stopped: false,
+            started: false,
             final_checkpoint: false,
             now_ms: 0,
             out: Vec::new(),
@@ -222,6 +224,7 @@ impl Engine {
     /// When an event breaks the contract: an I/O that was not sent, a bitmap change out of order.
     pub fn handle(&mut self, event: Event, effects: &mut Vec<Effect>) {
         match event {
+            Event::Start => self.start(),
             Event::Request { id, request } => {
                 self.requests_seen += 1;
                 self.request(id, request);
@@ -231,6 +234,9 @@ impl Engine {
             Event::BitmapDone { generation } => self.bitmap_done(generation),
             Event::FailMember { slot, why } => self.lose_member(slot, &why),
             Event::AddMember { slot, recovered, trust_bitmap } => self.add_member(slot, recovered, trust_bitmap),
+            Event::PutMetadata => {
+                self.put_metadata();
+            }
             Event::StartSync(kind) => self.start_sync(kind),
             Event::StopSync => self.stop_sync(),
             Event::Tick { now_ms } => self.tick(now_ms),
@@ -249,6 +255,18 @@ impl Engine {
         }
         self.continue_shutdown();
         effects.append(&mut self.out);
+    }
+
+    /// Where everything is.
+    #[must_use]
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Is the array on its way to a stop?
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stopping
     }
 
     /// Array sectors.
@@ -325,6 +343,15 @@ impl Engine {
         let rows = requests::rows_at(place.offset.0, len);
         self.write_stripe(place.stripe, place.index, rows, data(len), request);
         len
+    }
+
+    fn start(&mut self) {
+        self.started = true;
+        if self.geometry.shape().level.is_redundant() {
+            // Members that are not here fall behind for good, so that they cannot come back as if nothing had happened.
+            self.meta.lost = !self.members.incomplete().is_empty();
+            self.put_metadata();
+        }
     }
 
     fn add_member(&mut self, slot: uraid_types::Slot, recovered: Sector, trust_bitmap: bool) {

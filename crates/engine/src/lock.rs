@@ -67,9 +67,6 @@ impl Locks {
         granted
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 #[cfg(test)]
@@ -88,7 +85,7 @@ mod tests {
         assert_eq!(locks.release(7), [3]);
         assert_eq!(locks.release(7), [4]);
         assert!(locks.release(7).is_empty());
-        assert!(locks.is_empty());
+        assert!(locks.0.is_empty());
     }
 
     #[test]

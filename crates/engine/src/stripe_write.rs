@@ -41,7 +41,6 @@ pub(crate) struct StripeWrite {
 #[derive(Debug)]
 struct Segment {
     rows: Rows,
-    written: Vec<bool>,
     plan: Plan,
 }
 
@@ -154,7 +153,7 @@ impl Engine {
                 let message = format!("stripe {} has lost too many blocks to be written", op.stripe.0);
                 RequestError::new(FailureKind::Io, message)
             })?;
-            segments.push(Segment { rows, written, plan });
+            segments.push(Segment { rows, plan });
         }
         op.segments = segments;
         Ok(())

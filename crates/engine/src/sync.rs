@@ -47,7 +47,7 @@ impl Engine {
 
     /// Starts what the array's state calls for, unless something runs already.
     pub(crate) fn start_needed_sync(&mut self) {
-        if self.sync.is_some() || self.read_only || self.stopping || self.broken.is_some() || !self.auto_sync {
+        if !self.started || self.sync.is_some() || self.read_only || self.stopping || self.broken.is_some() || !self.auto_sync {
             return;
         }
         if self.resync_from.is_some() && !self.blocked.contains(&SyncKind::Resync) {

@@ -74,9 +74,9 @@ pub struct Raid10Layout {
     pub far_copies: u8,
     /// Far copies lie in the next stripes instead of the next part of each member.
     pub far_offset: bool,
-    /// Far copies stay within sets of members (bit 17, number 2 << 16).
+    /// Far copies stay within sets of members (bit 17).
     pub far_sets: bool,
-    /// Far sets as repaired in kernel 4.x (bit 18); only with `far_sets`.
+    /// Far sets as repaired later (bit 18); Linux takes either bit, never both.
     pub far_sets_improved: bool,
 }
 
@@ -214,7 +214,7 @@ impl Layout {
                     far_sets: flags & 2 != 0,
                     far_sets_improved: flags & 4 != 0,
                 };
-                let sets_make_sense = layout.far_sets || !layout.far_sets_improved;
+                let sets_make_sense = !(layout.far_sets && layout.far_sets_improved);
                 if near_copies == 0 || far_copies == 0 || flags & !7 != 0 || high != 0 || !sets_make_sense {
                     return Err(unknown);
                 }
@@ -328,7 +328,8 @@ mod tests {
     fn nonsense_is_refused() {
         assert!(Layout::from_md_number(Level::Raid5, 6).is_err());
         assert!(Layout::from_md_number(Level::Raid10, 0x100).is_err());
-        assert!(Layout::from_md_number(Level::Raid10, 0x40102).is_err());
+        assert!(Layout::from_md_number(Level::Raid10, 0x60201).is_err(), "Linux: unsupported layout");
+        assert!(Layout::from_md_number(Level::Raid10, 0x40201).is_ok() && Layout::from_md_number(Level::Raid10, 0x20201).is_ok());
         assert!(Layout::from_name(Level::Raid10, "n0").is_err());
         assert!(Layout::from_name(Level::Raid10, "").is_err());
         assert!(Layout::from_name(Level::Raid1, "ls").is_err());

@@ -1,0 +1,230 @@
+//! Metadata on its way to the members: one change at a time, each durable before the next begins.
+//!
+//! The bitmap's superblock is written and flushed before the members' superblocks: md takes a bitmap whose events are older than
+//! the array's for stale, never one that is newer. A change counts as durable once every member that is left has it.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use uraid_device::{DeviceError, IoOp, Pool, Shared};
+use uraid_engine::{Event, Snapshot};
+use uraid_format::BITMAP_SUPER_BYTES;
+
+use super::roles::{Place, role_table};
+use super::{Core, Notice, Output, Owner};
+
+/// A change to be made.
+#[derive(Debug)]
+enum Change {
+    Superblocks(Snapshot),
+    Bitmap { generation: u64, set: Vec<u64>, clear: Vec<u64> },
+}
+
+/// What has to be durable before the next step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    WriteBitmap,
+    FlushBitmap,
+    WriteSuperblocks,
+    FlushSuperblocks,
+    Done,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Persist {
+    queue: VecDeque<Change>,
+    current: Option<(Change, Step)>,
+    outstanding: usize,
+    failed: Vec<(usize, String)>,
+}
+
+impl Persist {
+    /// The newest state of the superblocks; one that has not been begun is replaced.
+    pub fn put_superblocks(&mut self, snapshot: Snapshot) {
+        let waiting = self.queue.iter_mut().find_map(|change| match change {
+            Change::Superblocks(waiting) => Some(waiting),
+            Change::Bitmap { .. } => None,
+        });
+        match waiting {
+            Some(waiting) => {
+                let failure = waiting.failure || snapshot.failure;
+                *waiting = Snapshot { failure, ..snapshot };
+            }
+            None => self.queue.push_back(Change::Superblocks(snapshot)),
+        }
+    }
+
+    pub fn put_bitmap(&mut self, generation: u64, set: Vec<u64>, clear: Vec<u64>) {
+        self.queue.push_back(Change::Bitmap { generation, set, clear });
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.current.is_none() && self.queue.is_empty()
+    }
+}
+
+impl Core {
+    /// Goes on with metadata as far as nothing has to be waited for.
+    pub(super) fn pump_persist(&mut self) {
+        while self.persist.outstanding == 0 {
+            if self.engine.broken().is_some() {
+                // Whatever was to be written is about an array that has failed: the members keep what they have.
+                self.persist.queue.clear();
+                self.persist.current = None;
+                return;
+            }
+            match self.persist.current.take() {
+                None => {
+                    let Some(change) = self.persist.queue.pop_front() else { return };
+                    self.begin_change(change);
+                }
+                Some((change, Step::Done)) => self.end_change(change),
+                Some((change, step)) => self.next_step(change, step),
+            }
+        }
+    }
+
+    fn begin_change(&mut self, change: Change) {
+        let step = match &change {
+            Change::Superblocks(snapshot) => {
+                // Two for a loss: a member that is one behind counts as current, and the lost one must not.
+                self.events += if snapshot.failure { 2 } else { 1 };
+                let roles = role_table(&self.attached, snapshot);
+                for member in self.attached.iter_mut().filter(|member| member.is_usable()) {
+                    member.update(snapshot, &roles, self.events, self.wall_seconds);
+                }
+                if let Some((superblock, _)) = &mut self.bitmap {
+                    superblock.events = self.events;
+                    Step::WriteBitmap
+                } else {
+                    Step::WriteSuperblocks
+                }
+            }
+            Change::Bitmap { set, clear, .. } => {
+                if let Some((superblock, bits)) = &mut self.bitmap {
+                    set.iter().for_each(|&bit| {
+                        bits.set(bit);
+                    });
+                    clear.iter().for_each(|&bit| {
+                        bits.clear(bit);
+                    });
+                    if !clear.is_empty() {
+                        superblock.events_cleared = self.events;
+                    }
+                }
+                Step::WriteBitmap
+            }
+        };
+        self.persist.current = Some((change, step));
+    }
+
+    fn next_step(&mut self, change: Change, step: Step) {
+        let only_bitmap = matches!(change, Change::Bitmap { .. });
+        let next = match step {
+            Step::WriteBitmap => {
+                self.write_bitmap(&change);
+                Step::FlushBitmap
+            }
+            Step::FlushBitmap => {
+                self.send_to_all(|_| vec![IoOp::Flush]);
+                if only_bitmap { Step::Done } else { Step::WriteSuperblocks }
+            }
+            Step::WriteSuperblocks => {
+                self.write_superblocks();
+                Step::FlushSuperblocks
+            }
+            Step::FlushSuperblocks | Step::Done => {
+                self.send_to_all(|_| vec![IoOp::Flush]);
+                Step::Done
+            }
+        };
+        self.persist.current = Some((change, next));
+    }
+
+    fn end_change(&mut self, change: Change) {
+        // Losses first: an acknowledgement that waits for this change must also wait for the one that records them.
+        for (key, why) in std::mem::take(&mut self.persist.failed) {
+            self.metadata_failed(key, why);
+        }
+        match change {
+            Change::Superblocks(snapshot) => self.tell(Event::MetadataDone { generation: snapshot.generation }),
+            Change::Bitmap { generation, .. } => self.tell(Event::BitmapDone { generation }),
+        }
+    }
+
+    fn metadata_failed(&mut self, key: usize, why: String) {
+        let Some(member) = self.attached.iter_mut().find(|member| member.key == key) else { return };
+        match member.place {
+            Place::Slot(slot) => self.tell(Event::FailMember { slot, why: format!("its metadata could not be written: {why}") }),
+            Place::Spare => {
+                member.place = Place::Faulty;
+                let name = member.name.clone();
+                self.out.push(Output::Notice(Notice::SpareLost { name, why }));
+            }
+            Place::Faulty => {}
+        }
+    }
+
+    /// Sends operations to every member that takes metadata.
+    fn send_to_all(&mut self, mut ops: impl FnMut(&super::Attached) -> Vec<IoOp>) {
+        let mut all = Vec::new();
+        for member in self.attached.iter().filter(|member| member.is_usable()) {
+            all.extend(ops(member).into_iter().map(|op| (member.key, op)));
+        }
+        self.persist.outstanding += all.len();
+        for (key, op) in all {
+            self.send(key, op, Owner::Persist { key });
+        }
+    }
+
+    fn write_superblocks(&mut self) {
+        let pool = Pool::new(0);
+        self.send_to_all(|member| {
+            let offset_bytes = member.raw.superblock().super_offset.byte_offset();
+            vec![IoOp::Write { offset_bytes, from: vec![pool.copy(&member.raw.to_bytes())] }]
+        });
+    }
+
+    fn write_bitmap(&mut self, change: &Change) {
+        let Some((superblock, bits)) = &self.bitmap else { return };
+        let block_bytes = self.block.len_bytes();
+        let bit_byte = |bit: u64| BITMAP_SUPER_BYTES + (bit / 8) as usize;
+        let mut blocks: Vec<usize> = match change {
+            Change::Superblocks(_) => vec![0],
+            Change::Bitmap { set, clear, .. } => {
+                let header = (!clear.is_empty()).then_some(0);
+                set.iter().chain(clear).map(|&bit| bit_byte(bit) / block_bytes).chain(header).collect()
+            }
+        };
+        blocks.sort_unstable();
+        blocks.dedup();
+        let mut head = superblock.to_bytes().to_vec();
+        let mut image = |block: usize| -> Vec<u8> {
+            let bytes = block * block_bytes..(block + 1) * block_bytes;
+            let of_bits = |bytes: Range<usize>| bits.bytes(bytes.start - BITMAP_SUPER_BYTES..bytes.end - BITMAP_SUPER_BYTES);
+            if bytes.start >= BITMAP_SUPER_BYTES {
+                return of_bits(bytes);
+            }
+            head.truncate(BITMAP_SUPER_BYTES);
+            [head.clone(), of_bits(BITMAP_SUPER_BYTES..bytes.end)].concat()
+        };
+        let pool = Pool::new(0);
+        let images: Vec<(usize, Shared)> = blocks.into_iter().map(|block| (block * block_bytes, pool.copy(&image(block)))).collect();
+        self.send_to_all(|member| {
+            let Some(start) = member.raw.superblock().bitmap_start() else { return Vec::new() };
+            let write = |(offset, bytes): &(usize, Shared)| IoOp::Write {
+                offset_bytes: start.byte_offset() + *offset as u64,
+                from: vec![bytes.clone()],
+            };
+            images.iter().map(write).collect()
+        });
+    }
+
+    pub(super) fn persist_io_done(&mut self, key: usize, result: Result<(), DeviceError>) {
+        self.persist.outstanding -= 1;
+        if let Err(error) = result {
+            self.persist.failed.push((key, error.to_string()));
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Members of a running array, and what the superblocks say of each.
+
+use uraid_engine::{MemberState, Snapshot};
+use uraid_format::{Feature, RawSuper, Role};
+use uraid_types::{Sector, Slot};
+
+use super::CoreMember;
+
+/// What a member does at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Slot(Slot),
+    Spare,
+    /// Lost; nothing is written to it any more.
+    Faulty,
+}
+
+/// A member of a running array.
+#[derive(Debug)]
+pub(super) struct Attached {
+    pub key: usize,
+    pub name: String,
+    pub raw: RawSuper,
+    pub place: Place,
+    pub corrected_sectors: u64,
+}
+
+impl Attached {
+    pub fn new(member: CoreMember) -> Attached {
+        let place = member.slot.map_or(Place::Spare, Place::Slot);
+        Attached { key: member.key, name: member.name, raw: member.raw, place, corrected_sectors: 0 }
+    }
+
+    /// Takes metadata?
+    pub fn is_usable(&self) -> bool {
+        self.place != Place::Faulty
+    }
+
+    /// Puts `snapshot` into this member's superblock.
+    pub fn update(&mut self, snapshot: &Snapshot, roles: &[Role], events: u64, now_seconds: u64) {
+        let state = match self.place {
+            Place::Slot(slot) => snapshot.slots[slot.index()],
+            Place::Spare | Place::Faulty => MemberState::Missing,
+        };
+        let corrected = self.corrected_sectors;
+        self.raw.update(|sb| {
+            sb.events = events;
+            sb.updated_seconds = now_seconds.max(sb.updated_seconds);
+            sb.updated_micros = 0;
+            // A clean array records how far a resync has come; one that is being written starts over.
+            sb.resync_offset = if snapshot.clean { snapshot.resync_from } else { Some(Sector(0)) };
+            sb.roles = roles.to_vec();
+            sb.recovery_offset = match state {
+                MemberState::Rebuilding { recovered } => Some(recovered),
+                MemberState::InSync | MemberState::Missing => None,
+            };
+            sb.set_feature(Feature::RecoveryBitmap, false);
+            sb.corrected_reads = u32::try_from(corrected).unwrap_or(u32::MAX).max(sb.corrected_reads);
+        });
+    }
+}
+
+/// The role table that all superblocks get.
+pub(super) fn role_table(attached: &[Attached], snapshot: &Snapshot) -> Vec<Role> {
+    let number = |member: &Attached| member.raw.superblock().dev_number as usize;
+    let longest = attached.iter().map(|member| member.raw.superblock().roles.len().max(number(member) + 1)).max();
+    let mut roles = vec![Role::Spare; longest.unwrap_or(0)];
+    for member in attached {
+        roles[number(member)] = match member.place {
+            Place::Slot(slot) if snapshot.slots[slot.index()] != MemberState::Missing => Role::Active(slot),
+            Place::Slot(_) | Place::Faulty => Role::Faulty,
+            Place::Spare => Role::Spare,
+        };
+    }
+    roles
+}

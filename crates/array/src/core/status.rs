@@ -1,0 +1,206 @@
+//! What a running array says of itself.
+
+use serde::{Deserialize, Serialize};
+use uraid_engine::{MemberState, SyncProgress};
+use uraid_format::MinorVersion;
+
+use super::Core;
+use super::roles::Place;
+
+/// One member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberStatus {
+    /// Its path or name.
+    pub name: String,
+    /// `dev_number` of its superblock.
+    pub number: u32,
+    /// The slot that it holds.
+    pub slot: Option<u16>,
+    /// `in_sync`, `rebuilding`, `spare` or `faulty`.
+    pub state: String,
+    /// Is it read only when nothing else can answer?
+    pub write_mostly: bool,
+}
+
+/// A run over the array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SyncStatus {
+    /// `resync`, `recovery`, `check` or `repair`.
+    pub kind: String,
+    /// Sectors done, of each member.
+    pub done_sectors: u64,
+    /// Sectors in all.
+    pub end_sectors: u64,
+    /// md's `mismatch_cnt`.
+    pub mismatch_sectors: u64,
+    /// Sectors that could be neither read nor rebuilt.
+    pub unreadable_sectors: u64,
+    /// It went to the end (of the last run; a run under way has not).
+    pub complete: bool,
+}
+
+/// The write-intent bitmap.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BitmapStatus {
+    /// Bits set.
+    pub set: u64,
+    /// Bits in all.
+    pub bits: u64,
+    /// Bytes under one bit.
+    pub chunk_bytes: u64,
+}
+
+/// The whole array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// `raid6`, ...
+    pub level: String,
+    /// As mdadm names it.
+    pub layout: String,
+    /// The superblock's layout number.
+    pub layout_number: u32,
+    /// Bytes that the array holds.
+    pub size_bytes: u64,
+    /// Bytes of a chunk; 0 where there are none.
+    pub chunk_bytes: u64,
+    /// Bytes used on each member; the smallest member's where they differ.
+    pub member_bytes: u64,
+    /// Slots.
+    pub raid_disks: u16,
+    /// `1.2`, ...
+    pub metadata: String,
+    /// The array's UUID.
+    pub uuid: String,
+    /// The array's name in its superblock.
+    pub name: String,
+    /// The superblocks' event count.
+    pub events: u64,
+    /// `clean`, `active`, `degraded`, `failed`, with `read-only` where it is so.
+    pub state: String,
+    /// Slots without complete contents.
+    pub degraded: usize,
+    /// A resync is due or under way.
+    pub resync_pending: bool,
+    /// Nothing is written.
+    pub read_only: bool,
+    /// Why no request can be answered.
+    pub broken: Option<String>,
+    /// Members in order of their numbers.
+    pub members: Vec<MemberStatus>,
+    /// The slots from first to last: `U` for one that is complete, `_` for one that is not.
+    pub up: String,
+    /// The run under way.
+    pub sync: Option<SyncStatus>,
+    /// The last run that ended.
+    pub last_sync: Option<SyncStatus>,
+    /// The write-intent bitmap.
+    pub bitmap: Option<BitmapStatus>,
+}
+
+fn minor_name(minor: MinorVersion) -> &'static str {
+    match minor {
+        MinorVersion::V1_0 => "1.0",
+        MinorVersion::V1_1 => "1.1",
+        MinorVersion::V1_2 => "1.2",
+    }
+}
+
+fn sync_status(progress: SyncProgress, complete: bool) -> SyncStatus {
+    SyncStatus {
+        kind: progress.kind.name().to_owned(),
+        done_sectors: progress.done.0,
+        end_sectors: progress.end.0,
+        mismatch_sectors: progress.mismatch_sectors,
+        unreadable_sectors: progress.unreadable_sectors,
+        complete,
+    }
+}
+
+impl Core {
+    /// See [`Status`].
+    ///
+    /// # Panics
+    /// When the array has no member at all, which no array has that was started.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let shape = self.engine.geometry().shape();
+        let states = self.engine.members();
+        let sb = self.attached.first().expect("a running array has a member").raw.superblock();
+        let degraded = states.iter().filter(|state| **state != MemberState::InSync).count();
+        Status {
+            level: shape.level.name().to_owned(),
+            layout: shape.layout.to_string(),
+            layout_number: shape.layout.md_number(shape.level),
+            size_bytes: self.engine.capacity().bytes(),
+            chunk_bytes: shape.chunk.bytes(),
+            member_bytes: shape.member_sectors.iter().map(|len| len.bytes()).min().unwrap_or(0),
+            raid_disks: shape.raid_disks,
+            metadata: minor_name(sb.minor).to_owned(),
+            uuid: sb.array_id.to_string(),
+            name: String::from_utf8_lossy(&sb.name).into_owned(),
+            events: self.events,
+            state: self.state_words(degraded),
+            degraded,
+            resync_pending: self.engine.resync_from().is_some(),
+            read_only: self.read_only,
+            broken: self.engine.broken().map(str::to_owned),
+            members: self.member_status(&states),
+            up: states.iter().map(|state| if *state == MemberState::InSync { 'U' } else { '_' }).collect(),
+            sync: self.engine.sync_progress().map(|progress| sync_status(progress, false)),
+            last_sync: self.last_sync.map(|(progress, complete)| sync_status(progress, complete)),
+            bitmap: self.engine.bitmap_usage().zip(self.bitmap.as_ref()).map(|((set, bits), (superblock, _))| BitmapStatus {
+                set,
+                bits,
+                chunk_bytes: u64::from(superblock.chunk_bytes),
+            }),
+        }
+    }
+
+    fn state_words(&self, degraded: usize) -> String {
+        let activity = if self.engine.broken().is_some() {
+            "failed"
+        } else if self.engine.is_dirty() {
+            "active"
+        } else {
+            "clean"
+        };
+        let mut words = vec![activity];
+        if degraded > 0 && self.engine.broken().is_none() {
+            words.push("degraded");
+        }
+        if self.read_only {
+            words.push("read-only");
+        }
+        if let Some(run) = self.engine.sync_progress() {
+            words.push(run.kind.name());
+        }
+        words.join(", ")
+    }
+
+    fn member_status(&self, states: &[MemberState]) -> Vec<MemberStatus> {
+        let mut members: Vec<MemberStatus> = self
+            .attached
+            .iter()
+            .map(|member| {
+                let (slot, state) = match member.place {
+                    Place::Slot(slot) => match states[slot.index()] {
+                        MemberState::InSync => (Some(slot.0), "in_sync"),
+                        MemberState::Rebuilding { .. } => (Some(slot.0), "rebuilding"),
+                        MemberState::Missing => (None, "faulty"),
+                    },
+                    Place::Spare => (None, "spare"),
+                    Place::Faulty => (None, "faulty"),
+                };
+                MemberStatus {
+                    name: member.name.clone(),
+                    number: member.raw.superblock().dev_number,
+                    slot,
+                    state: state.to_owned(),
+                    write_mostly: member.raw.superblock().flags.write_mostly,
+                }
+            })
+            .collect();
+        members.sort_by_key(|member| member.number);
+        members
+    }
+}
