@@ -44,7 +44,10 @@ impl MemoryTarget {
         let end = offset.checked_add(len).filter(|&end| end <= self.size_bytes);
         let aligned = offset.is_multiple_of(block) && len.is_multiple_of(block);
         let end = end.filter(|_| aligned).ok_or_else(|| {
-            TargetError::new(libc::EINVAL, format!("bytes {offset}+{len} are not whole blocks of {block} within {}", self.size_bytes))
+            TargetError::new(
+                libc::EINVAL,
+                format!("bytes {offset}+{len} are not whole blocks of {block} within {}", self.size_bytes),
+            )
         })?;
         let index = |at: u64| usize::try_from(at).expect("within memory");
         Ok(index(offset)..index(end))

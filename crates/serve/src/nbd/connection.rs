@@ -179,7 +179,9 @@ impl Reader {
                 send(&self.replies, Outgoing { head, data: Vec::new(), _permits: permits });
                 return Ok(());
             }
-            (Command::Write { .. }, None) | (Command::Disconnect, _) => unreachable!("a write has its payload, DISC ends the loop"),
+            (Command::Write { .. }, None) | (Command::Disconnect, _) => {
+                unreachable!("a write has its payload, DISC ends the loop")
+            }
         };
         self.shop.target.submit(request, self.reply(raw, command, permits));
         Ok(())
@@ -191,7 +193,9 @@ impl Reader {
         Box::new(move |outcome| {
             let fast_zero = matches!(command, Command::WriteZeroes { fast_only: true, .. });
             let (head, data) = match (command, outcome) {
-                (Command::Read, Ok(pieces)) if pieces.iter().map(|piece| piece.len() as u64).sum::<u64>() == u64::from(raw.len) => {
+                (Command::Read, Ok(pieces))
+                    if pieces.iter().map(|piece| piece.len() as u64).sum::<u64>() == u64::from(raw.len) =>
+                {
                     (proto::read_head(raw.cookie, session, raw.offset, raw.len), pieces)
                 }
                 (Command::Read, Ok(_)) => {

@@ -392,9 +392,10 @@ fn parse_go(data: &[u8]) -> Option<(&[u8], Vec<u16>)> {
     let (name, rest) = take_sized(data)?;
     let (count, kinds) = rest.split_at_checked(2)?;
     let count = usize::from(u16::from_be_bytes([count[0], count[1]]));
-    let kinds: Vec<u16> = kinds.len().eq(&(count * 2)).then(|| {
-        kinds.chunks_exact(2).map(|kind| u16::from_be_bytes([kind[0], kind[1]])).collect()
-    })?;
+    let kinds: Vec<u16> = kinds
+        .len()
+        .eq(&(count * 2))
+        .then(|| kinds.chunks_exact(2).map(|kind| u16::from_be_bytes([kind[0], kind[1]])).collect())?;
     Some((name, kinds))
 }
 
@@ -533,7 +534,8 @@ mod tests {
     #[test]
     fn what_is_not_supported_is_said_and_the_handshake_goes_on() {
         let long = opt(99, &vec![0; 10_000]);
-        let options = [opt(option::STARTTLS, b""), opt(11, b""), opt(1234, b"abc"), long, go("nobody", &[]), opt(option::LIST, b"x")];
+        let options =
+            [opt(option::STARTTLS, b""), opt(11, b""), opt(1234, b"abc"), long, go("nobody", &[]), opt(option::LIST, b"x")];
         let (replies, progress) = run_options(3, &options);
         let kinds: Vec<u32> = replies.iter().map(|(kind, _)| kind & 0x7fff_ffff).collect();
         assert_eq!((kinds, progress), (vec![1, 1, 1, 9, 6, 3], Progress::More));

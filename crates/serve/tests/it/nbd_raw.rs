@@ -255,7 +255,8 @@ fn bytes_in_flight_are_limited_over_all_connections() {
 #[test]
 fn garbage_ends_the_connection_and_not_the_server() {
     let served = served();
-    for wrong in [&b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"[..], &[0xff; 64], b"\0\0\0\x03IHAVEOPT\0\0\0\x07\xff\xff\xff\xff"] {
+    for wrong in [&b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"[..], &[0xff; 64], b"\0\0\0\x03IHAVEOPT\0\0\0\x07\xff\xff\xff\xff"]
+    {
         let mut raw = Raw::connect(&served.path);
         raw.take(18);
         raw.send(wrong);
@@ -320,7 +321,8 @@ fn stopping_lets_what_is_in_flight_end_and_refuses_what_comes_later() {
 
 #[test]
 fn stopping_does_not_wait_for_ever() {
-    let Served { gated, mut server, path, _dir } = served_with(NbdLimits { stop: Duration::from_millis(50), ..NbdLimits::default() });
+    let Served { gated, mut server, path, _dir } =
+        served_with(NbdLimits { stop: Duration::from_millis(50), ..NbdLimits::default() });
     gated.close();
     let mut raw = Raw::ready(&path, false);
     raw.request(READ, 0, 1, 0, 512);

@@ -134,9 +134,14 @@ pub fn pattern(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
+/// The system's own programs first: nbdsh must find the Python that its module was installed for.
+fn search_path() -> String {
+    "/usr/bin:/bin:/usr/sbin:/sbin:".to_owned() + &std::env::var("PATH").unwrap_or_default()
+}
+
 /// Are all programs there? Says what is missing; fails instead where `URAID_REQUIRE_CLIENTS=1`.
 pub fn have(programs: &[&str]) -> bool {
-    let search = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let search = search_path();
     let missing: Vec<&&str> =
         programs.iter().filter(|program| !search.split(':').any(|dir| Path::new(dir).join(program).is_file())).collect();
     missing.is_empty() || skip(&format!("not installed: {missing:?}"))
@@ -157,8 +162,7 @@ pub fn run(program: &str, arguments: &[&str]) -> String {
 }
 
 pub fn try_run(program: &str, arguments: &[&str]) -> (bool, String) {
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    let output = Command::new(program).args(arguments).env("PATH", path).output().unwrap();
+    let output = Command::new(program).args(arguments).env("PATH", search_path()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     (output.status.success(), said)
 }
