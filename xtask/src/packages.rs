@@ -14,14 +14,15 @@ const SYSTEM: &[&str] =
 /// Only unpacked, into the cache: the kernel is run from there, and nothing of it belongs into the system.
 const UNPACKED: &str = "user-mode-linux";
 
-/// Where the referee looks for the unpacked kernel, too.
+/// Where the referee looks for the unpacked kernel, too; absolute, since tests run in their crates' directories.
 pub fn cache_dir() -> Result<PathBuf> {
     let var = |name| env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     if let Some(dir) = var("URAID_REFEREE_DIR") {
-        return Ok(dir);
+        return Ok(std::path::absolute(dir)?);
     }
     let cache = var("XDG_CACHE_HOME").or_else(|| var("HOME").map(|home| home.join(".cache")));
-    Ok(cache.context("set HOME, XDG_CACHE_HOME or URAID_REFEREE_DIR")?.join("uraid-referee"))
+    let cache = cache.context("set HOME, XDG_CACHE_HOME or URAID_REFEREE_DIR")?;
+    Ok(std::path::absolute(cache.join("uraid-referee"))?)
 }
 
 /// The packages that are not there.
@@ -88,20 +89,17 @@ fn apt_install(prefix: &[&str], packages: &[&str]) -> Result<()> {
 }
 
 /// Fetches the kernel's package as any user may, and unpacks it beside its place first, so that an interrupted run leaves
-/// nothing that looks complete.
+/// nothing that looks complete. What is in the place already is never removed.
 fn unpack(cache: &Path) -> Result<()> {
-    let partial = cache.with_extension(format!("partial-{}", std::process::id()));
+    let partial = cache.join(format!("partial-{}", std::process::id()));
+    let place = cache.join("usr");
     fs::create_dir_all(&partial).with_context(|| format!("cannot make {}", partial.display()))?;
     let result = fetch_into(&partial).and_then(|()| {
-        if cache.is_dir() {
-            fs::remove_dir_all(cache).with_context(|| format!("cannot replace {}", cache.display()))?;
-        }
-        fs::rename(&partial, cache).with_context(|| format!("cannot make {}", cache.display()))
+        fs::rename(partial.join("usr"), &place)
+            .with_context(|| format!("cannot make {}; if it is there but incomplete, remove it", place.display()))
     });
-    if result.is_err() {
-        // What is left over is named by this process and harms nobody.
-        let _ = fs::remove_dir_all(&partial);
-    }
+    // What may be left over is named by this process and harms nobody.
+    let _ = fs::remove_dir_all(&partial);
     result
 }
 

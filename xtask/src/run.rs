@@ -40,7 +40,7 @@ pub fn tests(referee_dir: &Path, require: bool, filter: Option<&str>) -> Result<
     let _ = fs::remove_file(&log);
     print!("{skips}");
     println!("skipped for want of packages: {}", skips.lines().count());
-    result.context("some tests failed; see above")?;
+    result.context("tests failed or did not build; see above")?;
     println!("all tests passed");
     Ok(())
 }

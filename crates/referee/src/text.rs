@@ -81,3 +81,41 @@ fn read_line(report: &mut Report, line: &str) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From mdadm 4.2 on a degraded array, shortened.
+    const DETAIL: &str = "\
+/dev/md0:
+           Version : 1.2
+     Creation Time : Mon Nov 30 21:40:01 2026
+        Raid Level : raid5
+        Array Size : 79872 (78.00 MiB 81.79 MB)
+        Chunk Size : 64K
+
+    Number   Major   Minor   RaidDevice State
+       0      98        0        0      active sync   /dev/ubda
+       -       0        0        1      removed
+       3      98       48        -      spare   /dev/ubdd
+";
+
+    #[test]
+    fn fields_and_table_are_told_apart() {
+        let report = parse_detail(DETAIL);
+        assert_eq!(report.device, "/dev/md0");
+        assert_eq!(report.field("Creation Time"), "Mon Nov 30 21:40:01 2026");
+        assert_eq!((report.number("Array Size"), report.number("Chunk Size"), report.word("Raid Level")), (79_872, 64, "raid5"));
+        let states: Vec<_> = report.table.iter().map(|row| row[4..].join(" ")).collect();
+        assert_eq!(states, ["active sync /dev/ubda", "removed", "spare /dev/ubdd"]);
+        assert_eq!(report.fields.len(), 5);
+    }
+
+    #[test]
+    fn devices_are_told_apart() {
+        let reports = parse_examine("/dev/a:\n  Magic : a92b4efc\n/dev/b:\n  Magic : 0\n");
+        assert_eq!(reports.iter().map(|r| r.field("Magic")).collect::<Vec<_>>(), ["a92b4efc", "0"]);
+        assert_eq!(parse_detail(""), Report::default());
+    }
+}
