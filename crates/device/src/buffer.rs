@@ -6,9 +6,11 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ops::Range;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// Alignment of every buffer in bytes: enough for O_DIRECT on any member and for the widest vectors.
 pub const ALIGN_BYTES: usize = 4096;
@@ -156,6 +158,10 @@ fn size_class(len_bytes: usize) -> (usize, usize) {
     (4 * doubling + number, size_bytes)
 }
 
+/// Blocks of this many bytes or more are mapped each for itself: the system makes all their pages present at once, which is
+/// cheaper than a fault for each, and has them back the moment they are freed, which an allocator may put off for ever.
+const MAPPED_BYTES: usize = 128 << 10;
+
 /// One allocation, aligned to [`ALIGN_BYTES`] and initialised.
 struct Block {
     start: NonNull<u8>,
@@ -171,8 +177,16 @@ impl Block {
     fn zeroed(size_bytes: usize) -> Block {
         assert!(size_bytes > 0, "a block has bytes");
         let layout = Layout::from_size_align(size_bytes, ALIGN_BYTES).expect("a buffer fits the address space");
-        // SAFETY: the layout's size is not zero.
-        let start = unsafe { alloc_zeroed(layout) };
+        let start = if size_bytes >= MAPPED_BYTES {
+            let flags = MapFlags::PRIVATE | MapFlags::POPULATE;
+            // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours; it starts on a page, which is
+            // at least `ALIGN_BYTES`, and reads as zeros.
+            unsafe { mmap_anonymous(ptr::null_mut(), size_bytes, ProtFlags::READ | ProtFlags::WRITE, flags) }
+                .map_or(ptr::null_mut(), <*mut _>::cast)
+        } else {
+            // SAFETY: the layout's size is not zero.
+            unsafe { alloc_zeroed(layout) }
+        };
         let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
         Block { start, layout }
     }
@@ -180,8 +194,14 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: the memory came from `alloc_zeroed` with this layout, and nobody else frees it.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+        if self.layout.size() >= MAPPED_BYTES {
+            // SAFETY: the memory is a mapping of this size, made by `zeroed`, and nobody else unmaps it.
+            let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.layout.size()) };
+            assert!(unmapped.is_ok(), "a buffer's own mapping can be unmapped");
+        } else {
+            // SAFETY: the memory came from `alloc_zeroed` with this layout, and nobody else frees it.
+            unsafe { dealloc(self.start.as_ptr(), self.layout) }
+        }
     }
 }
 
