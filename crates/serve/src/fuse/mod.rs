@@ -7,7 +7,7 @@
 mod filesystem;
 mod rewrites;
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -122,18 +122,22 @@ fn remove(path: &Path) {
 /// Sees to it that `path` is a regular file on which nothing is mounted; true when it had to be made.
 fn prepare(path: &Path) -> Result<bool, ServeError> {
     let unfit = |reason: String| Err(ServeError::MountPoint { path: path.to_owned(), reason });
+    let is_dead = |error: &std::io::Error| error.raw_os_error() == Some(libc::ENOTCONN);
+    let dead = || format!("a FUSE mount whose server has died is in its place; end it with: umount {}", path.display());
     match std::fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
             made.map_err(ServeError::file(path, "create the mount point")).map(|_| true)
         }
-        Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => {
-            unfit(format!("a FUSE mount whose server has died is in its place; end it with: umount {}", path.display()))
-        }
+        Err(error) if is_dead(&error) => unfit(dead()),
         Err(error) => Err(ServeError::file(path, "examine the mount point")(error)),
         Ok(found) if found.is_dir() => unfit("it is a directory; give a file, which is made if it is missing".into()),
         Ok(found) if !found.is_file() => unfit("it is no regular file".into()),
-        Ok(_) if is_mount_point(path) => unfit("something is mounted on it already".into()),
+        // The kernel may still remember the attributes of a dead mount, but it opens nothing there.
+        Ok(_) if is_mount_point(path) => match File::open(path) {
+            Err(error) if is_dead(&error) => unfit(dead()),
+            _ => unfit("something is mounted on it already".into()),
+        },
         Ok(_) => Ok(false),
     }
 }
