@@ -1,6 +1,11 @@
-
+//! Arrays: scan members, choose the freshest, create, assemble, manage, run.
+//!
+//! Metadata decisions are pure (`choose`, [`core`]); the thread that pumps them ([`Array`]) does the I/O. It may not know of front
+//! ends, nor of how blocks are computed.
 
 pub mod core;
+mod handle;
+mod pump;
 mod choose;
 mod create;
 mod refused;
@@ -14,3 +19,6 @@ pub use create::{CreateError, CreateRequest, Created, CreatedMember, create};
 pub use refused::{Refused, RefusedReason};
 pub use scan::{Candidate, FoundBitmap, scan};
 pub use signature::{Signature, signature};
+
+pub use handle::{Array, DEFAULT_CACHE_BYTES, JoinError, RunOptions};
+pub use pump::Reply;

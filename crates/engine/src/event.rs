@@ -78,6 +78,12 @@ impl RequestError {
     pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> RequestError {
         RequestError { kind, message: message.into() }
     }
+
+    /// The error of a request that comes too late.
+    #[must_use]
+    pub fn stopping() -> RequestError {
+        RequestError::new(FailureKind::Stopping, "the array is stopping")
+    }
 }
 
 impl fmt::Display for RequestError {

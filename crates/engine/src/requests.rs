@@ -56,7 +56,7 @@ impl Engine {
     /// Is it a request that may start now?
     fn admit(&self, request: &Request) -> Result<(), RequestError> {
         if self.stopping {
-            return Err(RequestError::new(FailureKind::Stopping, "the array is stopping"));
+            return Err(RequestError::stopping());
         }
         if let Some(why) = &self.broken {
             return Err(RequestError::new(FailureKind::Io, why.clone()));
