@@ -22,6 +22,8 @@ const BACKLOG: i32 = 128;
 const DIRECTORY_LOCK_WAIT: Duration = Duration::from_secs(2);
 /// A pause after an accept that failed for want of resources.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long a TCP client may be silent before the system asks whether it is still there.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
 /// Asked of the system for a Unix socket; its default holds no more than one large request.
 const UNIX_BUFFER_BYTES: usize = 2 << 20;
 
@@ -93,7 +95,13 @@ impl Stream {
 
     fn prepare(&self) -> io::Result<()> {
         match self {
-            Stream::Tcp(stream) => stream.set_nodelay(true),
+            Stream::Tcp(stream) => {
+                stream.set_nodelay(true)?;
+                // A client whose machine has gone away must not keep its place for ever.
+                rustix::net::sockopt::set_socket_keepalive(stream, true)?;
+                rustix::net::sockopt::set_tcp_keepidle(stream, KEEP_ALIVE)?;
+                Ok(())
+            }
             Stream::Unix(stream) => {
                 // A wish: the system's limit may be lower, and the connection works with any size.
                 let _ = rustix::net::sockopt::set_socket_send_buffer_size(stream, UNIX_BUFFER_BYTES);
@@ -266,12 +274,35 @@ pub(crate) fn occupant(path: &Path) -> io::Result<Occupant> {
         Ok(found) if !found.file_type().is_socket() => return Ok(Occupant::Other),
         Ok(_) => {}
     }
-    match UnixStream::connect(path) {
+    // A server that is too busy to accept is alive.
+    match connect_unix(path, None) {
         Ok(_) => Ok(Occupant::Live),
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(Occupant::Stale),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Occupant::Nobody),
-        Err(error) => Err(error),
+        Err(error) => match error.kind() {
+            io::ErrorKind::WouldBlock => Ok(Occupant::Live),
+            io::ErrorKind::ConnectionRefused => Ok(Occupant::Stale),
+            io::ErrorKind::NotFound => Ok(Occupant::Nobody),
+            _ => Err(error),
+        },
     }
+}
+
+/// Connects, waiting no longer than `patience` for a server that is slow to accept; not at all without it.
+pub(crate) fn connect_unix(path: &Path, patience: Option<Duration>) -> io::Result<UnixStream> {
+    let address = SocketAddrUnix::new(path)?;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    match patience {
+        Some(patience) => {
+            let patience = patience.max(Duration::from_millis(1));
+            rustix::net::sockopt::set_socket_timeout(&socket, rustix::net::sockopt::Timeout::Send, Some(patience))?;
+            rustix::net::connect(&socket, &address)?;
+        }
+        None => {
+            rustix::io::ioctl_fionbio(&socket, true)?;
+            rustix::net::connect(&socket, &address)?;
+            rustix::io::ioctl_fionbio(&socket, false)?;
+        }
+    }
+    Ok(UnixStream::from(socket))
 }
 
 /// Keeps everybody else who binds or clears away sockets in `path`'s directory out until it is dropped.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Lines, MAX_ANSWER_BYTES, NoLine};
 use crate::ServeError;
-use crate::listen::timed_out;
+use crate::listen::{connect_unix, timed_out};
 
 /// Calls a running array.
 pub struct Client;
@@ -24,8 +24,10 @@ impl Client {
         let not_running = |source| ServeError::NotRunning { path: path.to_owned(), source };
         let late = || ServeError::Timeout { path: path.to_owned(), seconds: timeout.as_secs() };
         let bad = |reason: String| ServeError::BadAnswer { path: path.to_owned(), reason };
-        let mut stream = UnixStream::connect(path).map_err(not_running)?;
-        stream.set_write_timeout(Some(timeout.max(Duration::from_millis(1)))).map_err(not_running)?;
+        let mut stream = match connect_unix(path, Some(timeout)) {
+            Err(error) if timed_out(&error) => return Err(late()),
+            other => other.map_err(not_running)?,
+        };
         let mut line = call.to_string().into_bytes();
         line.push(b'\n');
         match stream.write_all(&line) {

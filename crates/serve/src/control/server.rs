@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -30,7 +30,18 @@ pub struct Server {
     connections: Arc<Connections>,
 }
 
-type Connections = Mutex<HashMap<u64, Arc<Stream>>>;
+#[derive(Default)]
+struct Connections {
+    streams: Mutex<HashMap<u64, Arc<Stream>>>,
+    one_ended: Condvar,
+}
+
+impl Connections {
+    fn forget(&self, id: u64) {
+        lock(&self.streams).remove(&id);
+        self.one_ended.notify_all();
+    }
+}
 
 impl Server {
     /// Listens at `path` and hands each call to `handler`. The directory is made with mode 0700 if it is missing.
@@ -69,7 +80,17 @@ impl Server {
         if acceptor.join().is_err() {
             tracing::error!("the thread that accepts control connections panicked");
         }
-        lock(&self.connections).values().for_each(|stream| stream.stop_reading());
+        lock(&self.connections.streams).values().for_each(|stream| stream.stop_reading());
+    }
+
+    /// Stops, and waits until the calls that run have been answered, at most `timeout`. False when some have not.
+    ///
+    /// Not to be called by the handler, whose own call it would wait for.
+    pub fn finish(&mut self, timeout: Duration) -> bool {
+        self.stop();
+        let streams = lock(&self.connections.streams);
+        let waited = self.connections.one_ended.wait_timeout_while(streams, timeout, |streams| !streams.is_empty());
+        waited.unwrap_or_else(PoisonError::into_inner).0.is_empty()
     }
 }
 
@@ -86,7 +107,7 @@ fn welcome(connections: &Arc<Connections>, id: u64, stream: Stream, handler: &Ha
         return;
     }
     {
-        let mut all = lock(connections);
+        let mut all = lock(&connections.streams);
         if all.len() >= MAX_CONNECTIONS {
             answer(&stream, &json!({ "error": format!("{MAX_CONNECTIONS} clients are connected already") }));
             return;
@@ -96,11 +117,11 @@ fn welcome(connections: &Arc<Connections>, id: u64, stream: Stream, handler: &Ha
     let (all, handler) = (Arc::clone(connections), Arc::clone(handler));
     let serve = move || {
         serve(&stream, &handler);
-        lock(&all).remove(&id);
+        all.forget(id);
     };
     if let Err(error) = std::thread::Builder::new().name("control".into()).spawn(serve) {
         tracing::warn!("a control client was turned away: cannot start a thread: {error}");
-        lock(connections).remove(&id);
+        connections.forget(id);
     }
 }
 

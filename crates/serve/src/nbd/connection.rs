@@ -189,29 +189,52 @@ impl Reader {
 
     /// What turns the target's outcome into the reply to `raw`.
     fn reply(&self, raw: RawRequest, command: Command, permits: [Permit; 2]) -> Reply {
-        let (replies, session) = (self.replies.clone(), self.session);
-        Box::new(move |outcome| {
-            let fast_zero = matches!(command, Command::WriteZeroes { fast_only: true, .. });
-            let (head, data) = match (command, outcome) {
-                (Command::Read, Ok(pieces))
-                    if pieces.iter().map(|piece| piece.len() as u64).sum::<u64>() == u64::from(raw.len) =>
-                {
-                    (proto::read_head(raw.cookie, session, raw.offset, raw.len), pieces)
-                }
-                (Command::Read, Ok(_)) => {
-                    (proto::failure(raw.cookie, session, error::EIO, "the read came back with another length"), Vec::new())
-                }
-                // The protocol lets a server ignore a trim.
-                (Command::Trim { .. }, Err(TargetError { errno: libc::EOPNOTSUPP, .. })) | (_, Ok(_)) => {
-                    (proto::success(raw.cookie), Vec::new())
-                }
-                (_, Err(error)) => {
-                    let errno = proto::wire_errno(error.errno, fast_zero);
-                    (proto::failure(raw.cookie, session, errno, &error.message), Vec::new())
-                }
-            };
-            send(&replies, Outgoing { head, data, _permits: permits });
-        })
+        let promise = Promise { raw, command, session: self.session, replies: self.replies.clone(), permits: Some(permits) };
+        Box::new(move |outcome| promise.keep(outcome))
+    }
+}
+
+/// A reply that is owed. A target that forgets it, as it may when it dies, has the client told EIO rather than waiting for ever.
+struct Promise {
+    raw: RawRequest,
+    command: Command,
+    session: Session,
+    replies: Sender<Outgoing>,
+    permits: Option<[Permit; 2]>,
+}
+
+impl Promise {
+    fn keep(mut self, outcome: Result<Vec<Shared>, TargetError>) {
+        self.send(outcome);
+    }
+
+    fn send(&mut self, outcome: Result<Vec<Shared>, TargetError>) {
+        let Some(permits) = self.permits.take() else { return };
+        let (raw, session) = (&self.raw, self.session);
+        let (head, data) = match (self.command, outcome) {
+            (Command::Read, Ok(pieces)) if pieces.iter().map(|piece| piece.len() as u64).sum::<u64>() == u64::from(raw.len) => {
+                (proto::read_head(raw.cookie, session, raw.offset, raw.len), pieces)
+            }
+            (Command::Read, Ok(_)) => {
+                (proto::failure(raw.cookie, session, error::EIO, "the read came back with another length"), Vec::new())
+            }
+            // The protocol lets a server ignore a trim.
+            (Command::Trim { .. }, Err(TargetError { errno: libc::EOPNOTSUPP, .. })) | (_, Ok(_)) => {
+                (proto::success(raw.cookie), Vec::new())
+            }
+            (command, Err(error)) => {
+                let fast_zero = matches!(command, Command::WriteZeroes { fast_only: true, .. });
+                let errno = proto::wire_errno(error.errno, fast_zero);
+                (proto::failure(raw.cookie, session, errno, &error.message), Vec::new())
+            }
+        };
+        send(&self.replies, Outgoing { head, data, _permits: permits });
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.send(Err(TargetError::new(libc::EIO, "the request was lost")));
     }
 }
 

@@ -103,7 +103,7 @@ fn a_long_call_keeps_nobody_else_waiting_and_a_caller_may_give_up() {
     // The server stops while the call runs; its answer still comes.
     let answer = std::thread::spawn(move || BufReader::new(stream).lines().next().unwrap().unwrap());
     barrier.wait();
-    server.stop();
+    assert!(server.finish(PATIENCE));
     assert_eq!(serde_json::from_str::<Value>(&answer.join().unwrap()).unwrap(), json!({ "done": "long" }));
 }
 

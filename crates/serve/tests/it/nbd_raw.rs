@@ -81,6 +81,23 @@ fn replies_come_as_they_are_ready() {
 }
 
 #[test]
+fn a_request_that_the_target_loses_fails() {
+    let served = served();
+    let mut raw = Raw::ready(&served.path, false);
+    served.gated.close();
+    raw.request(WRITE, 0, 1, 0, 512);
+    raw.send(&[1; 512]);
+    served.gated.wait_held(1);
+    served.gated.forget_one();
+    assert_eq!(raw.simple(0), failed(1, 5));
+    // Nothing of it is left in the way of the next.
+    served.gated.open();
+    raw.request(WRITE, 0, 2, 100, 10);
+    raw.send(&[2; 10]);
+    assert_eq!(raw.simple(0), ok(2));
+}
+
+#[test]
 fn structured_replies_carry_offsets_extents_and_messages() {
     let served = served();
     let mut raw = Raw::ready(&served.path, true);

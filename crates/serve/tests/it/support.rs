@@ -68,6 +68,11 @@ impl Gated {
         self.run(request, reply);
     }
 
+    /// Forgets one held request without a reply.
+    pub fn forget_one(&self) {
+        drop(self.state.lock().unwrap().held.pop_front().expect("something is held"));
+    }
+
     /// Runs all that is held, and holds no more.
     pub fn open(&self) {
         self.state.lock().unwrap().closed = false;
