@@ -6,14 +6,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Sender, bounded, unbounded};
-use uraid_device::{Device, DeviceError, FileDevice, OpenOptions, Pool, QueueOptions, Shared, Waker};
+use uraid_device::{Device, DeviceError, Fault, Faulty, FileDevice, OpenOptions, Pool, QueueOptions, Shared, Waker};
 use uraid_engine::{Outcome, Request, RequestError, SyncKind};
 use uraid_types::{Sector, SectorCount, Slot};
 use uuid::Uuid;
 
 use crate::core::{Command, CommandError, Core, CoreConfig, CoreMember, NewMember, Status};
 use crate::pump::{Message, Pump, Reply};
-use crate::{Assembly, RefusedReason, scan, signature};
+use crate::{Assembly, Candidate, RefusedReason, scan, signature};
 
 /// Default for [`RunOptions::cache_bytes`]: 32 MiB.
 pub const DEFAULT_CACHE_BYTES: usize = 32 << 20;
@@ -107,7 +107,7 @@ impl Array {
             if slot.is_none() && !is_spare {
                 continue;
             }
-            let key = queue.add(Arc::clone(&candidate.device));
+            let key = queue.add(without_bad_blocks(candidate));
             members.push(CoreMember { key, name: candidate.name().to_owned(), raw: candidate.raw.clone(), slot });
         }
         let bitmap = match (assembly.bitmap, assembly.bitmap_super, assembly.bitmap_bits) {
@@ -336,6 +336,18 @@ impl Array {
         self.ask(Message::Shutdown);
         join(&self.0.thread);
     }
+}
+
+/// The member, failing reads of what its bad-block log names until it has been written again: the engine then rebuilds it.
+fn without_bad_blocks(candidate: &Candidate) -> Arc<dyn Device> {
+    if candidate.bad_blocks.is_empty() {
+        return Arc::clone(&candidate.device);
+    }
+    let device = Faulty::new(Arc::clone(&candidate.device));
+    for (start, len) in &candidate.bad_blocks {
+        device.control().add(Fault::bad_sectors(start.byte_offset()..(*start + *len).byte_offset()));
+    }
+    Arc::new(device)
 }
 
 fn sector(offset_bytes: u64) -> Sector {

@@ -69,6 +69,11 @@ impl Engine {
         }
     }
 
+    /// The most sectors that one piece of a write can have.
+    pub(crate) fn longest_piece(&self) -> SectorCount {
+        SectorCount(self.region_len())
+    }
+
     pub(crate) fn region_of(&self, array: u64) -> u64 {
         array / self.region_len()
     }
@@ -106,9 +111,8 @@ impl Engine {
 
     /// The copy to read: write-mostly members last, else the least busy, or simply the first where copies may differ.
     pub(crate) fn choose_copy(&self, copies: &[Place], len: u64, not: &[Slot], first: bool) -> Option<Place> {
-        let usable = |place: &&Place| {
-            self.members.readable(place.slot, Sector(place.sector.0 + len)) && !not.contains(&place.slot)
-        };
+        let usable =
+            |place: &&Place| self.members.readable(place.slot, Sector(place.sector.0 + len)) && !not.contains(&place.slot);
         let busy = |place: &&Place| {
             let member = self.members.get(place.slot);
             (member.write_mostly, if first { 0 } else { member.reads })

@@ -42,6 +42,8 @@ mod sync;
 mod window_copies;
 mod window_parity;
 
+use std::collections::VecDeque;
+
 use slab::Slab;
 use uraid_device::{Pool, Shared};
 use uraid_geometry::{Copies, Geometry, Parity};
@@ -96,6 +98,8 @@ pub struct Config {
     pub window: SectorCount,
     /// Windows under way at once.
     pub windows: usize,
+    /// Bytes that writes to stripes may hold at once; one alone may hold more.
+    pub cache_bytes: usize,
     /// Where buffers come from.
     pub pool: Pool,
 }
@@ -115,6 +119,7 @@ impl Config {
             auto_sync: true,
             window: SectorCount(256),
             windows: 4,
+            cache_bytes: 32 << 20,
             pool: Pool::new(64 << 20),
         }
     }
@@ -150,6 +155,10 @@ pub struct Engine {
     /// Writes that wait for the dirty mark or for bitmap bits.
     waiting_intent: Vec<(usize, extents::Rows)>,
     parked: Vec<Parked>,
+    cache_bytes: usize,
+    held_bytes: usize,
+    /// Writes to stripes that have their lock and wait for room.
+    starved: VecDeque<(usize, usize)>,
     /// New writes that have yet to ask for their lock.
     to_lock: Vec<(u64, usize)>,
     read_only: bool,
@@ -206,6 +215,9 @@ impl Engine {
             writes_under_way: 0,
             waiting_intent: Vec::new(),
             parked: Vec::new(),
+            cache_bytes: config.cache_bytes,
+            held_bytes: 0,
+            starved: VecDeque::new(),
             to_lock: Vec::new(),
             read_only: config.read_only,
             broken,

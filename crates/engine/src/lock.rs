@@ -66,7 +66,6 @@ impl Locks {
         entry.holders = granted.len();
         granted
     }
-
 }
 
 #[cfg(test)]

@@ -242,7 +242,7 @@ impl Engine {
                 } else {
                     Vec::new()
                 };
-                self.meta.dirty = true;
+                self.meta.dirty = self.geometry.shape().level.is_redundant();
                 self.settle(clearable);
                 return;
             }

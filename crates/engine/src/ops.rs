@@ -87,10 +87,9 @@ impl Engine {
         if matches!(op, IoOp::Read { .. }) {
             self.members.get_mut(slot).reads -= 1;
         }
-        let error = result.err().map(|error| Failure {
-            no_space: error.source.kind() == std::io::ErrorKind::StorageFull,
-            why: error.to_string(),
-        });
+        let error = result
+            .err()
+            .map(|error| Failure { no_space: error.source.kind() == std::io::ErrorKind::StorageFull, why: error.to_string() });
         let done = Done { slot, rows, op, error };
         match std::mem::replace(&mut self.ops[key], Op::Busy) {
             Op::DirectRead(op) => self.direct_read_done(key, op, done),

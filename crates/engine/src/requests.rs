@@ -45,10 +45,17 @@ impl Engine {
             // Telling that contents no longer matter obliges nobody to forget them; parity must not be left behind.
             Request::Trim { .. } => self.reply(id, Ok(Vec::new())),
             Request::Read { start, len } => self.read(id, start, len),
-            Request::Write { start, data, fua } => self.write(id, start, data, fua),
+            Request::Write { start, data, fua } => {
+                let len = SectorCount::floor_bytes(data.len() as u64);
+                self.write(id, start, len, fua, |offset, len| {
+                    let offset = offset.len_bytes();
+                    data.slice(offset..offset + len.len_bytes())
+                });
+            }
             Request::Zero { start, len, fua, .. } => {
-                let zeros = self.pool.zeroed(len.len_bytes()).share();
-                self.write(id, start, zeros, fua);
+                // One piece's worth of zeros serves them all: a request may span the whole array.
+                let zeros = self.pool.zeroed(len.min(self.longest_piece()).len_bytes()).share();
+                self.write(id, start, len, fua, |_, len| zeros.slice(0..len.len_bytes()));
             }
         }
     }
@@ -175,15 +182,23 @@ impl Engine {
         self.piece_done(request, Ok(()));
     }
 
-    fn write(&mut self, id: RequestId, start: Sector, data: Shared, fua: bool) {
+    /// Splits a write; `data` gives the bytes of a piece by its offset from `start` and its length.
+    fn write(
+        &mut self,
+        id: RequestId,
+        start: Sector,
+        len: SectorCount,
+        fua: bool,
+        data: impl Fn(SectorCount, SectorCount) -> Shared,
+    ) {
         let request = self.open_request(id, fua);
         let mut at = start;
-        let end = start + SectorCount::floor_bytes(data.len() as u64);
+        let end = start + len;
         while at < end {
             let left = SectorCount(end.0 - at.0);
-            let offset = SectorCount(at.0 - start.0).len_bytes();
+            let offset = SectorCount(at.0 - start.0);
             self.add_write_piece(request);
-            at += self.write_at(at, left, request, |len| data.slice(offset..offset + len.len_bytes()));
+            at += self.write_at(at, left, request, |len| data(offset, len));
         }
         self.piece_done(request, Ok(()));
     }

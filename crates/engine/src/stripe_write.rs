@@ -35,6 +35,8 @@ pub(crate) struct StripeWrite {
     segments: Vec<Segment>,
     failure: Option<RequestError>,
     torn: bool,
+    /// Bytes counted against the cache while it runs.
+    held_bytes: usize,
 }
 
 /// Rows that are written alike.
@@ -59,6 +61,7 @@ impl StripeWrite {
             segments: Vec::new(),
             failure: None,
             torn: false,
+            held_bytes: 0,
         }
     }
 
@@ -126,6 +129,15 @@ impl Engine {
             return self.finish_stripe_write(key, op);
         }
         let rows = op.member_rows(self.parity());
+        if op.held_bytes == 0 {
+            op.held_bytes = bytes_of(&rows) * self.members.len();
+            if !self.starved.is_empty() || !self.has_room(op.held_bytes) {
+                self.starved.push_back((key, op.held_bytes));
+                self.ops[key] = Op::StripeWrite(op);
+                return;
+            }
+            self.held_bytes += op.held_bytes;
+        }
         op.announced = true;
         self.ops[key] = Op::StripeWrite(op);
         if self.begin_write(key, &rows) {
@@ -314,7 +326,9 @@ impl Engine {
             }
             Method::RebuildFirst => {
                 let blocks = Blocks {
-                    data: (0..new.len()).map(|index| old_data(index).filter(|_| segment.plan.read_data.contains(&index))).collect(),
+                    data: (0..new.len())
+                        .map(|index| old_data(index).filter(|_| segment.plan.read_data.contains(&index)))
+                        .collect(),
                     p: old(parity.p_slot(op.stripe)).filter(|_| segment.plan.read_p),
                     q: parity.q_slot(op.stripe).and_then(old).filter(|_| segment.plan.read_q),
                     has_q: parity.q_slot(op.stripe).is_some(),
@@ -334,7 +348,20 @@ impl Engine {
             self.end_write(&rows, op.torn);
         }
         self.ops.remove(key);
+        self.held_bytes -= op.held_bytes;
         self.writes_done(op.requests, op.failure);
         self.unlock(op.stripe.0);
+        while let Some(&(key, held_bytes)) = self.starved.front()
+            && self.has_room(held_bytes)
+        {
+            self.starved.pop_front();
+            self.held_bytes += held_bytes;
+            self.granted(key);
+        }
+    }
+
+    /// Is there room in the cache for an operation, which may have it all when it is alone?
+    fn has_room(&self, held_bytes: usize) -> bool {
+        self.held_bytes == 0 || self.held_bytes + held_bytes <= self.cache_bytes
     }
 }

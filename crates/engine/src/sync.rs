@@ -208,7 +208,8 @@ impl Engine {
             self.blocked.push(run.kind);
         }
         self.out.push(Effect::SyncEnded { progress: run.progress(), complete, why: run.found.abort.clone() });
-        if matches!(run.kind, SyncKind::Resync | SyncKind::Recovery) && !self.read_only && self.broken.is_none() && !self.stopping {
+        if matches!(run.kind, SyncKind::Resync | SyncKind::Recovery) && !self.read_only && self.broken.is_none() && !self.stopping
+        {
             self.settle(Vec::new());
         }
         self.start_needed_sync();

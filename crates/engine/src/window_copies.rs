@@ -177,9 +177,8 @@ impl Engine {
         let mut writes = Vec::new();
         for item in &op.items {
             let readable = |copy: &usize| item.blocks[*copy].is_some();
-            let source = (0..item.copies.len())
-                .filter(readable)
-                .min_by_key(|&copy| self.members.get(item.copies[copy].slot).write_mostly);
+            let source =
+                (0..item.copies.len()).filter(readable).min_by_key(|&copy| self.members.get(item.copies[copy].slot).write_mostly);
             let Some(source) = source.and_then(|copy| item.blocks[copy].as_deref()) else {
                 op.found.unreadable_sectors += item.len;
                 if op.kind == SyncKind::Recovery {

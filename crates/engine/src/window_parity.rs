@@ -155,7 +155,9 @@ impl Engine {
     fn stripe_parts(&self, rows: &Rows) -> Vec<Rows> {
         let chunk = self.parity().chunk().0;
         let first = rows.start / chunk;
-        (first..rows.end.div_ceil(chunk)).map(|stripe| rows.start.max(stripe * chunk)..rows.end.min((stripe + 1) * chunk)).collect()
+        (first..rows.end.div_ceil(chunk))
+            .map(|stripe| rows.start.max(stripe * chunk)..rows.end.min((stripe + 1) * chunk))
+            .collect()
     }
 
     /// Compares or rebuilds `part` (within one stripe) of `rows`; false when too much of it is lost.

@@ -177,7 +177,7 @@ impl Core {
         let Some(slot) = self.old_slot(&own) else { return self.add(member) };
         // Its own role table says which slot it held when it last took part.
         let missed_is_known =
-            self.bitmap.as_ref().is_some_and(|(superblock, _)| own.superblock().events >= superblock.events_cleared);
+            self.bitmap.as_ref().is_some_and(|(superblock, _)| (superblock.events_cleared..=self.events).contains(&own.superblock().events));
         let recovered_all = own.superblock().recovery_offset.is_none();
         let mut raw = own;
         let number = self.free_number(Some(raw.superblock().dev_number));

@@ -217,7 +217,14 @@ impl Core {
         }
         let window_bytes = WINDOW.len_bytes() * config.slots.len().max(1);
         let windows = (config.cache_bytes / 2 / window_bytes).clamp(1, WINDOWS);
-        let bitmap = config.bitmap.map(|(found, superblock, bits)| (found, (superblock, bits)));
+        let bitmap = config.bitmap.map(|(mut found, superblock, mut bits)| {
+            if !found.current {
+                // On the members too, or a crash would leave a bitmap that looks current and has forgotten what is due.
+                bits.set_range(0..found.bits);
+                found.set = (0..found.bits).collect();
+            }
+            (found, (superblock, bits))
+        });
         let (bitmap_config, bitmap) = bitmap.unzip();
         let engine = Engine::new(Config {
             block: config.block,
@@ -228,6 +235,7 @@ impl Core {
             auto_sync: config.auto_sync,
             window: WINDOW,
             windows,
+            cache_bytes: config.cache_bytes,
             pool: config.pool,
             ..Config::new(config.geometry, config.slots)
         });

@@ -210,15 +210,25 @@ impl Core {
             [head.clone(), of_bits(BITMAP_SUPER_BYTES..bytes.end)].concat()
         };
         let pool = Pool::new(0);
-        let images: Vec<(usize, Shared)> = blocks.into_iter().map(|block| (block * block_bytes, pool.copy(&image(block)))).collect();
+        let changed: Vec<(usize, Shared)> =
+            blocks.into_iter().map(|block| (block * block_bytes, pool.copy(&image(block)))).collect();
+        let due = self.attached.iter().any(|member| member.is_usable() && member.bitmap_due);
+        let whole: Option<Shared> = due.then(|| {
+            let blocks = superblock.area_bytes(block_bytes as u64) as usize / block_bytes;
+            pool.copy(&(0..blocks).flat_map(&mut image).collect::<Vec<u8>>())
+        });
         self.send_to_all(|member| {
             let Some(start) = member.raw.superblock().bitmap_start() else { return Vec::new() };
-            let write = |(offset, bytes): &(usize, Shared)| IoOp::Write {
-                offset_bytes: start.byte_offset() + *offset as u64,
+            let write = |offset: usize, bytes: &Shared| IoOp::Write {
+                offset_bytes: start.byte_offset() + offset as u64,
                 from: vec![bytes.clone()],
             };
-            images.iter().map(write).collect()
+            match &whole {
+                Some(whole) if member.bitmap_due => vec![write(0, whole)],
+                _ => changed.iter().map(|(offset, bytes)| write(*offset, bytes)).collect(),
+            }
         });
+        self.attached.iter_mut().filter(|member| member.is_usable()).for_each(|member| member.bitmap_due = false);
     }
 
     pub(super) fn persist_io_done(&mut self, key: usize, result: Result<(), DeviceError>) {

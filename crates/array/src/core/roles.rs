@@ -23,12 +23,14 @@ pub(super) struct Attached {
     pub raw: RawSuper,
     pub place: Place,
     pub corrected_sectors: u64,
+    /// Its bitmap may differ from the others' and has to be written whole.
+    pub bitmap_due: bool,
 }
 
 impl Attached {
     pub fn new(member: CoreMember) -> Attached {
         let place = member.slot.map_or(Place::Spare, Place::Slot);
-        Attached { key: member.key, name: member.name, raw: member.raw, place, corrected_sectors: 0 }
+        Attached { key: member.key, name: member.name, raw: member.raw, place, corrected_sectors: 0, bitmap_due: true }
     }
 
     /// Takes metadata?
