@@ -1,18 +1,23 @@
 //! Which members make the array, and in which state: pure decisions on what [`crate::scan`] found.
 
+mod bitmap;
+mod judge;
 mod problem;
+mod start;
 mod survey;
 
 pub use problem::{AssembleError, AssembleProblem};
 pub use survey::{ArraySurvey, SlotStanding, SlotSurvey, survey};
 
 use uraid_engine::{BitmapConfig, MemberState};
-use uraid_format::{ArrayId, Bitmap, BitmapSuper};
+use uraid_format::{ArrayId, Bitmap, BitmapSuper, Superblock};
 use uraid_geometry::Geometry;
 use uraid_types::{Sector, SectorCount};
 use uuid::Uuid;
 
-use crate::{Candidate, Refused};
+use crate::{Candidate, Refused, RefusedReason};
+use judge::{Judged, Verdict, judge};
+use start::StartPlan;
 
 /// How far to go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,9 +58,9 @@ pub struct Assembly {
     pub readdable: Vec<usize>,
     /// Everyone else, with the reason.
     pub refused: Vec<Refused>,
-    /// Index into `members` of the one whose superblock decided.
+    /// Index into `members` of the active one whose superblock decided.
     pub freshest: usize,
-    /// The highest events of any member, the forced ones included: new superblocks go beyond it.
+    /// The highest events of any member given, taken or not: new superblocks go beyond it.
     pub events: u64,
     /// Where a resync starts, in the unit of [`Geometry::resync_sectors`]; `None` for an array in sync.
     pub resync_from: Option<Sector>,
@@ -83,9 +88,113 @@ pub struct Assembly {
 
 /// Decides what to start. Asks no device anything but what it is.
 ///
+/// `force` implies `run`.
+///
 /// # Errors
 /// [`AssembleError`] says why it cannot be started, slot by slot where that helps, and what would do.
 pub fn choose(candidates: Vec<Candidate>, options: &AssembleOptions) -> Result<Assembly, AssembleError> {
-    let _ = (candidates, options);
-    todo!()
+    let (candidates, mut refused) = of_one_array(candidates, options)?;
+    let judged = judge(&candidates, options.force);
+    match start::plan(&candidates, &judged, options) {
+        Ok(plan) => Ok(assembly(candidates, judged, plan, refused)),
+        Err(problem) => {
+            refused.extend(judged.into_refused(&candidates));
+            Err(AssembleError { problem, refused })
+        }
+    }
 }
+
+/// Only the members of one array, and those that are of another than was asked for.
+fn of_one_array(
+    candidates: Vec<Candidate>,
+    options: &AssembleOptions,
+) -> Result<(Vec<Candidate>, Vec<Refused>), AssembleError> {
+    let mut refused = Vec::new();
+    let mut wanted = Vec::new();
+    for candidate in candidates {
+        let found = candidate.superblock().array_id;
+        match options.uuid {
+            Some(uuid) if uuid != found => refused.push(Refused {
+                name: candidate.name().to_owned(),
+                reason: RefusedReason::OtherArray { found, wanted: uuid },
+            }),
+            _ => wanted.push(candidate),
+        }
+    }
+    let problem = match (&array_ids(&wanted)[..], options.uuid) {
+        ([_], _) => return Ok((wanted, refused)),
+        ([], Some(uuid)) => AssembleProblem::NoneOfArray(uuid),
+        ([], None) => AssembleProblem::NoMembers,
+        (several, _) => AssembleProblem::SeveralArrays(several.iter().map(|&id| members_of(id, &wanted)).collect()),
+    };
+    Err(AssembleError { problem, refused })
+}
+
+/// The arrays of the candidates, in the order in which they come.
+fn array_ids(candidates: &[Candidate]) -> Vec<ArrayId> {
+    let mut ids = Vec::new();
+    for candidate in candidates {
+        let id = candidate.superblock().array_id;
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    ids
+}
+
+fn members_of(id: ArrayId, candidates: &[Candidate]) -> String {
+    let own = || candidates.iter().filter(|candidate| candidate.superblock().array_id == id);
+    let names: Vec<&str> = own().map(Candidate::name).collect();
+    let array = own().next().map(|candidate| array_name(candidate.superblock())).unwrap_or_default();
+    format!("{} of array {id} ('{array}')", names.join(", "))
+}
+
+/// The array's name as recorded; what is no UTF-8 is replaced.
+fn array_name(superblock: &Superblock) -> String {
+    String::from_utf8_lossy(&superblock.name).into_owned()
+}
+
+/// Puts the members into their order and the decisions into terms of it.
+fn assembly(candidates: Vec<Candidate>, judged: Judged, plan: StartPlan, mut refused: Vec<Refused>) -> Assembly {
+    let spares = judged.indices(|verdict| matches!(verdict, Verdict::Spare));
+    let readdable = judged.indices(|verdict| matches!(verdict, Verdict::Out(out) if out.readdable));
+    let order: Vec<usize> = plan.holders.iter().flatten().copied().chain(spares.iter().chain(&readdable).copied()).collect();
+    let place = |index: usize| order.iter().position(|&ordered| ordered == index);
+    let freshest = &candidates[judged.freshest];
+    let (name, array_id) = (array_name(freshest.superblock()), freshest.superblock().array_id);
+    let slots = plan.holders.iter().zip(&plan.states);
+    let slots = slots.map(|(holder, &state)| SlotPlan { member: holder.and_then(place), state }).collect();
+    let places = |indices: &[usize]| indices.iter().filter_map(|&index| place(index)).collect();
+    let (spares, readdable) = (places(&spares), places(&readdable));
+    // The one that decided may itself be left out, for its bad blocks; then the next best stands for it.
+    let best = |place: &usize| candidates[order[*place]].superblock().events;
+    let freshest = place(judged.freshest).or_else(|| (0..plan.holders.iter().flatten().count()).max_by_key(best)).unwrap_or(0);
+    let events = candidates.iter().map(|candidate| candidate.superblock().events).max().unwrap_or(0);
+    refused.extend(judged.into_refused(&candidates));
+    let mut candidates: Vec<Option<Candidate>> = candidates.into_iter().map(Some).collect();
+    Assembly {
+        geometry: plan.geometry,
+        block: plan.block,
+        slots,
+        members: order.iter().filter_map(|&index| candidates[index].take()).collect(),
+        spares,
+        readdable,
+        refused,
+        freshest,
+        events,
+        resync_from: plan.resync_from,
+        bitmap: plan.bitmap.as_ref().map(bitmap::Merged::config),
+        bitmap_super: plan.bitmap.as_ref().map(|merged| merged.superblock.clone()),
+        bitmap_bits: plan.bitmap.map(|merged| merged.bits),
+        write_mostly: plan.write_mostly,
+        read_only_because: plan.read_only_because,
+        warnings: plan.warnings,
+        degraded: plan.degraded,
+        dirty: plan.dirty,
+        name,
+        array_id,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@ mod pump;
 mod choose;
 mod create;
 mod refused;
+mod probe;
 mod scan;
 mod signature;
 
@@ -22,3 +23,5 @@ pub use signature::{Signature, signature};
 
 pub use handle::{Array, DEFAULT_CACHE_BYTES, JoinError, RunOptions};
 pub use pump::Reply;
+// What a running array takes and answers, for whoever may not know the engine.
+pub use uraid_engine::{FailureKind, Outcome, Request, RequestError, SyncKind};

@@ -4,10 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use uraid_device::Device;
-use uraid_format::{Bitmap, BitmapError, BitmapSuper, RawSuper, Superblock};
-use uraid_types::{Sector, SectorCount};
+use uraid_format::{
+    BITMAP_SUPER_BYTES, Bitmap, BitmapError, BitmapSuper, Feature, RawSuper, SUPER_BYTES, Superblock, looks_like_md,
+    parse_bad_blocks, super_offsets, v090_offset,
+};
+use uraid_types::{SECTOR_BYTES, Sector, SectorCount};
 
-use crate::Refused;
+use crate::probe::bytes_at;
+use crate::{Refused, RefusedReason, signature};
 
 /// A member with a valid superblock.
 #[derive(Clone)]
@@ -54,11 +58,107 @@ impl fmt::Debug for Candidate {
     }
 }
 
-/// Reads the metadata of one member.
+/// Reads the metadata of one member: the superblock wherever it may lie, then the bitmap and the bad-block log that it names.
+///
+/// Where several superblocks are valid and of one array (the remains of another version), the newest by events and update time
+/// counts.
 ///
 /// # Errors
 /// [`Refused`] says why this is no member that can be used.
 pub fn scan(device: Arc<dyn Device>) -> Result<Candidate, Refused> {
-    let _ = device;
-    todo!()
+    let read = || {
+        let raw = find_superblock(&*device)?;
+        let (bitmap, bitmap_problem) = match read_bitmap(&*device, raw.superblock())? {
+            None => (None, None),
+            Some(Ok(found)) => (Some(found), None),
+            Some(Err(problem)) => (None, Some(problem)),
+        };
+        let bad_blocks = read_bad_blocks(&*device, raw.superblock())?;
+        Ok((raw, bitmap, bitmap_problem, bad_blocks))
+    };
+    match read() {
+        Ok((raw, bitmap, bitmap_problem, bad_blocks)) => Ok(Candidate { device, raw, bitmap, bitmap_problem, bad_blocks }),
+        Err(reason) => Err(Refused { name: device.info().name.clone(), reason }),
+    }
 }
+
+fn member_sectors(device: &dyn Device) -> SectorCount {
+    SectorCount::floor_bytes(device.info().size_bytes)
+}
+
+/// The superblock, wherever it is.
+fn find_superblock(device: &dyn Device) -> Result<RawSuper, RefusedReason> {
+    let member = member_sectors(device);
+    let mut valid: Vec<RawSuper> = Vec::new();
+    let mut broken = None;
+    for (_, at) in super_offsets(device.info().size_bytes) {
+        let bytes = bytes_at(device, at, SUPER_BYTES as u64).map_err(RefusedReason::Unreadable)?;
+        match RawSuper::parse(&bytes, Sector(at / SECTOR_BYTES), member) {
+            Ok(raw) => valid.push(raw),
+            Err(error) if error.is_absent() => {}
+            Err(error) => broken = broken.or(Some(error)),
+        }
+    }
+    if let [first, rest @ ..] = &valid[..]
+        && let Some(other) = rest.iter().find(|other| other.superblock().array_id != first.superblock().array_id)
+    {
+        let (first, second) = (first.superblock(), other.superblock());
+        return Err(RefusedReason::TwoSuperblocks {
+            first: first.array_id,
+            first_byte: first.super_offset.byte_offset(),
+            second: second.array_id,
+            second_byte: second.super_offset.byte_offset(),
+        });
+    }
+    let age = |raw: &RawSuper| {
+        let superblock = raw.superblock();
+        (superblock.events, superblock.updated_seconds, superblock.updated_micros)
+    };
+    match (valid.into_iter().max_by_key(age), broken) {
+        (Some(newest), _) => Ok(newest),
+        (None, Some(error)) => Err(RefusedReason::Superblock(error)),
+        (None, None) => Err(nothing_found(device)),
+    }
+}
+
+/// Why there is no superblock: version 0.90, or what is there instead.
+fn nothing_found(device: &dyn Device) -> RefusedReason {
+    let find = || {
+        if let Some(member_byte) = v090_offset(device.info().size_bytes)
+            && looks_like_md(&bytes_at(device, member_byte, 4)?)
+        {
+            return Ok(RefusedReason::Version090 { member_byte });
+        }
+        Ok(RefusedReason::NoSuperblock { found: signature(device)? })
+    };
+    find().unwrap_or_else(RefusedReason::Unreadable)
+}
+
+/// The bitmap that the superblock names: a usable one, or why it is not.
+fn read_bitmap(device: &dyn Device, superblock: &Superblock) -> Result<Option<Result<FoundBitmap, BitmapError>>, RefusedReason> {
+    let Some(start) = superblock.bitmap_start() else { return Ok(None) };
+    let start_byte = start.0.saturating_mul(SECTOR_BYTES);
+    let head = bytes_at(device, start_byte, BITMAP_SUPER_BYTES as u64).map_err(RefusedReason::Unreadable)?;
+    let usable = BitmapSuper::parse(&head, start)
+        .and_then(|found| found.check_usable(superblock, member_sectors(device)).map(|()| found));
+    let found = match usable {
+        Ok(found) => found,
+        Err(problem) => return Ok(Some(Err(problem))),
+    };
+    let bytes = bytes_at(device, start_byte + BITMAP_SUPER_BYTES as u64, found.bits().div_ceil(8));
+    let bits = Bitmap::from_bytes(found.bits(), &bytes.map_err(RefusedReason::Unreadable)?);
+    Ok(Some(bits.map(|bits| FoundBitmap { superblock: found, bits })))
+}
+
+fn read_bad_blocks(device: &dyn Device, superblock: &Superblock) -> Result<Vec<(Sector, SectorCount)>, RefusedReason> {
+    // Without the feature bit nothing was ever recorded, and md does not look at the log's place either.
+    if !superblock.has(Feature::BadBlocks) {
+        return Ok(Vec::new());
+    }
+    let Some((start, len)) = superblock.bad_block_log() else { return Ok(Vec::new()) };
+    let log = bytes_at(device, start.byte_offset(), len.bytes()).map_err(RefusedReason::Unreadable)?;
+    parse_bad_blocks(&log, superblock.bad_block_shift).map_err(RefusedReason::BadBlockLog)
+}
+
+#[cfg(test)]
+mod tests;

@@ -126,10 +126,10 @@ pub enum AssembleProblem {
         error: GeometryError,
     },
     /// A logical block that uraid does not do, or that the array does not fit.
-    #[error("the array's {field} {found} does not fit its logical block of {block_bytes} bytes")]
+    #[error("{field} of {found} sectors does not fit the array's logical block of {block_bytes} bytes (512 and 4096 are supported)")]
     Block {
-        /// What does not fit.
-        field: &'static str,
+        /// What does not fit, and whose it is.
+        field: String,
         /// Its value in sectors.
         found: u64,
         /// The block.

@@ -1,8 +1,12 @@
 //! The array as a whole, for reports: whatever was found, startable or not.
 
-use uraid_format::{ArrayId, MinorVersion};
+use uraid_engine::MemberState;
+use uraid_format::{ArrayId, MinorVersion, Role};
+use uraid_geometry::Geometry;
 use uraid_types::{Layout, Level, Sector, SectorCount, Slot};
 
+use super::judge::{Judged, Verdict, judge};
+use super::{AssembleOptions, AssembleProblem, array_ids, array_name, start};
 use crate::Candidate;
 
 /// What is known of one array.
@@ -46,7 +50,7 @@ pub struct ArraySurvey {
     pub left_out: Vec<(String, String)>,
     /// Slots that are not in sync.
     pub degraded: usize,
-    /// Dirty and set bits, and all bits, of the bitmap; `None` without one.
+    /// Set bits and all bits of the bitmap; `None` without one, or when the array does not start.
     pub bitmap_bits: Option<(u64, u64)>,
     /// Why it does not start as it is; `None` when it does.
     pub obstacle: Option<String>,
@@ -93,6 +97,126 @@ pub enum SlotStanding {
 /// Every array among the candidates, in the order of their first members. Never fails.
 #[must_use]
 pub fn survey(candidates: &[Candidate]) -> Vec<ArraySurvey> {
-    let _ = candidates;
-    todo!()
+    let own = |id| candidates.iter().filter(|candidate| candidate.superblock().array_id == id).cloned().collect::<Vec<_>>();
+    array_ids(candidates).into_iter().map(|id| survey_one(&own(id))).collect()
+}
+
+fn survey_one(candidates: &[Candidate]) -> ArraySurvey {
+    let judged = judge(candidates, false);
+    let started = start::plan(candidates, &judged, &AssembleOptions::default());
+    let newest = candidates[judged.freshest].superblock();
+    let name = |&index: &usize| candidates[index].name().to_owned();
+    let slots: Vec<SlotSurvey> = (0..newest.raid_disks).map(|slot| slot_survey(candidates, &judged, Slot(slot))).collect();
+    let lost: Vec<Slot> = slots.iter().filter(|slot| slot.standing != SlotStanding::InSync).map(|slot| slot.slot).collect();
+    let geometry = match &started {
+        Ok(plan) => Some(plan.geometry.clone()),
+        Err(_) if newest.level.is_redundant() => start::redundant_geometry(newest).ok(),
+        Err(_) => None,
+    };
+    let spares = judged.indices(|verdict| matches!(verdict, Verdict::Spare));
+    let readdable = judged.indices(|verdict| matches!(verdict, Verdict::Out(out) if out.readdable));
+    let bitmap_bits = started.as_ref().ok().and_then(|plan| plan.bitmap.as_ref()).map(|merged| (merged.bits.count(), merged.bits.len()));
+    ArraySurvey {
+        array_id: newest.array_id,
+        name: array_name(newest),
+        minor: newest.minor,
+        level: newest.level,
+        layout: newest.layout,
+        chunk: newest.chunk,
+        raid_disks: newest.raid_disks,
+        used_size: newest.used_size,
+        capacity: geometry.as_ref().map(Geometry::capacity),
+        created_seconds: newest.created_seconds,
+        updated_seconds: newest.updated_seconds,
+        events: newest.events,
+        freshest: name(&judged.freshest),
+        resync_from: newest.resync_offset.filter(|_| newest.level.is_redundant()),
+        degraded: lost.len(),
+        bitmap_bits,
+        survives: started.as_ref().ok().map(|plan| further_losses(&plan.geometry, &lost)),
+        next_step: next_step(&started, &spares, &readdable, candidates),
+        obstacle: started.as_ref().err().map(ToString::to_string),
+        warnings: started.map(|plan| plan.warnings).unwrap_or_default(),
+        slots,
+        spares: spares.iter().map(name).collect(),
+        readdable: readdable.iter().map(name).collect(),
+        left_out: judged.into_refused(candidates).into_iter().map(|out| (out.name, out.reason.to_string())).collect(),
+    }
+}
+
+fn slot_survey(candidates: &[Candidate], judged: &Judged, slot: Slot) -> SlotSurvey {
+    let (index, standing, note) = match (judged.holder(slot), judged.claimant(slot)) {
+        (Some((index, None)), _) => (Some(index), SlotStanding::InSync, None),
+        (Some((index, Some(at))), _) => (Some(index), SlotStanding::Rebuilding(at), None),
+        (None, Some((index, out))) => (Some(index), SlotStanding::LeftOut, Some(out.reason.to_string())),
+        (None, None) => (None, SlotStanding::Missing, None),
+    };
+    let superblock = index.map(|index| candidates[index].superblock());
+    SlotSurvey {
+        slot,
+        member: index.map(|index| candidates[index].name().to_owned()),
+        standing,
+        events: superblock.map(|superblock| superblock.events),
+        updated_seconds: superblock.map(|superblock| superblock.updated_seconds),
+        recorded_active: candidates[judged.freshest].superblock().roles.contains(&Role::Active(slot)),
+        note,
+    }
+}
+
+/// Members that may be lost beyond `lost`, whichever they are. Every set of one, two, ... of the others is tried; no layout in
+/// use survives more than a few.
+fn further_losses(geometry: &Geometry, lost: &[Slot]) -> usize {
+    let slots = geometry.shape().raid_disks;
+    match geometry {
+        Geometry::Parity(parity) => parity.parity_members().saturating_sub(lost.len()),
+        Geometry::Copies(_) if geometry.shape().level == Level::Raid1 => usize::from(slots).saturating_sub(lost.len() + 1),
+        Geometry::Copies(copies) => {
+            let rest: Vec<Slot> = (0..slots).map(Slot).filter(|slot| !lost.contains(slot)).collect();
+            (1..copies.copies()).take_while(|&many| every_choice_survives(geometry, &mut lost.to_vec(), &rest, many)).count()
+        }
+    }
+}
+
+/// Does the array survive the loss of any `many` of `rest` besides `lost`?
+fn every_choice_survives(geometry: &Geometry, lost: &mut Vec<Slot>, rest: &[Slot], many: usize) -> bool {
+    if many == 0 {
+        return geometry.survives(lost);
+    }
+    (0..rest.len()).all(|index| {
+        lost.push(rest[index]);
+        let survives = every_choice_survives(geometry, lost, &rest[index + 1..], many - 1);
+        lost.pop();
+        survives
+    })
+}
+
+fn next_step(
+    started: &Result<start::StartPlan, AssembleProblem>,
+    spares: &[usize],
+    readdable: &[usize],
+    candidates: &[Candidate],
+) -> String {
+    let names = |indices: &[usize]| indices.iter().map(|&index| candidates[index].name()).collect::<Vec<_>>().join(", ");
+    match started {
+        Ok(plan) if plan.degraded == 0 && plan.dirty => "assemble it: a resync starts by itself".to_owned(),
+        Ok(plan) if plan.degraded == 0 => "assemble it".to_owned(),
+        Ok(_) if !readdable.is_empty() => format!("assemble it and re-add {}", names(readdable)),
+        Ok(plan) if plan.states.iter().any(|state| matches!(state, MemberState::Rebuilding { .. })) => {
+            "assemble it: recovery goes on by itself".to_owned()
+        }
+        Ok(_) if !spares.is_empty() => format!("assemble it: recovery onto {} starts by itself", names(spares)),
+        Ok(_) => "assemble it and add a member: it is degraded".to_owned(),
+        Err(AssembleProblem::FewerThanLastTime { .. }) => "find the missing members, or assemble it with --run".to_owned(),
+        Err(AssembleProblem::DirtyDegraded { .. }) => {
+            "find the missing members; failing that, copy the data out with --read-only --force before anything is written".to_owned()
+        }
+        Err(AssembleProblem::NotEnough { hint, .. }) if !hint.is_empty() => {
+            "find the missing members; failing that, assemble it with --read-only --force and check the contents".to_owned()
+        }
+        Err(AssembleProblem::NotEnough { .. } | AssembleProblem::OnlySpares(_)) => "find the missing members".to_owned(),
+        Err(AssembleProblem::TwoForSlot { .. } | AssembleProblem::SplitBrain { .. }) => {
+            "decide which of the two holds the right data, and give the other members with that one only".to_owned()
+        }
+        Err(_) => "start it with the kernel's md, or mend what the obstacle names".to_owned(),
+    }
 }

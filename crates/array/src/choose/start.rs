@@ -1,0 +1,328 @@
+//! Can what was judged be started, and from which state?
+
+use uraid_engine::MemberState;
+use uraid_format::{Bitmap, Feature, Role, Superblock};
+use uraid_geometry::{Geometry, GeometryError, Shape};
+use uraid_types::{SECTOR_BYTES, Sector, SectorCount, Slot};
+
+use super::bitmap::Merged;
+use super::judge::{Judged, Verdict, judge};
+use super::{AssembleOptions, AssembleProblem};
+use crate::Candidate;
+
+/// Features that change what lies on the members in ways that uraid does not carry out.
+const UNSUPPORTED: [Feature; 7] = [
+    Feature::ReshapeActive,
+    Feature::ReshapeBackwards,
+    Feature::NewOffset,
+    Feature::Clustered,
+    Feature::Journal,
+    Feature::Ppl,
+    Feature::MultiplePpls,
+];
+
+/// How the array starts. Members are indices into the candidates.
+pub(super) struct StartPlan {
+    pub geometry: Geometry,
+    pub block: SectorCount,
+    /// By slot.
+    pub holders: Vec<Option<usize>>,
+    /// By slot.
+    pub states: Vec<MemberState>,
+    pub write_mostly: Vec<bool>,
+    pub resync_from: Option<Sector>,
+    pub bitmap: Option<Merged>,
+    pub read_only_because: Option<String>,
+    pub warnings: Vec<String>,
+    pub degraded: usize,
+    pub dirty: bool,
+}
+
+/// Would the array of `newest` have all data with the slots that are `held` whole?
+pub(super) fn has_all_data(newest: &Superblock, held: &[bool]) -> bool {
+    if !newest.level.is_redundant() {
+        return held.iter().all(|&held| held);
+    }
+    let missing: Vec<Slot> = (0..held.len()).filter(|&slot| !held[slot]).map(Slot::from_index).collect();
+    redundant_geometry(newest).is_ok_and(|geometry| geometry.survives(&missing))
+}
+
+/// The arithmetic of a redundant array, whose members are all of one size.
+pub(super) fn redundant_geometry(newest: &Superblock) -> Result<Geometry, GeometryError> {
+    geometry(newest, vec![newest.used_size; usize::from(newest.raid_disks)])
+}
+
+fn geometry(newest: &Superblock, member_sectors: Vec<SectorCount>) -> Result<Geometry, GeometryError> {
+    let Superblock { level, layout, raid_disks, chunk, .. } = *newest;
+    Geometry::new(&Shape { level, layout, raid_disks, chunk, member_sectors })
+}
+
+/// The bitmaps of the members that are whole, if the array has any.
+pub(super) fn merged_bitmap(newest: &Superblock, whole: &[&Candidate]) -> Option<Merged> {
+    if !newest.level.is_redundant() || newest.bitmap_offset.is_none() {
+        return None;
+    }
+    Merged::of(whole, redundant_geometry(newest).ok()?.resync_sectors(), newest.events)
+}
+
+/// The plan, or why there is none.
+pub(super) fn plan(
+    candidates: &[Candidate],
+    judged: &Judged,
+    options: &AssembleOptions,
+) -> Result<StartPlan, AssembleProblem> {
+    Planner { candidates, judged, options, newest: candidates[judged.freshest].superblock() }.plan()
+}
+
+struct Planner<'a> {
+    candidates: &'a [Candidate],
+    judged: &'a Judged,
+    options: &'a AssembleOptions,
+    newest: &'a Superblock,
+}
+
+impl<'a> Planner<'a> {
+    fn plan(&self) -> Result<StartPlan, AssembleProblem> {
+        self.check_kind()?;
+        let held = self.slots().map(|slot| self.judged.holder(slot));
+        let (holders, states): (Vec<_>, Vec<_>) = held.map(|held| (held.map(|(index, _)| index), state(held))).unzip();
+        let geometry = self.geometry(&holders, &states)?;
+        if !self.options.run && !self.options.force {
+            self.check_last_time()?;
+        }
+        let degraded = states.iter().filter(|&&state| state != MemberState::InSync).count();
+        let level = self.newest.level;
+        let dirty = level.is_redundant() && self.newest.resync_offset.is_some();
+        let write_hole = dirty && level.has_parity() && degraded > 0;
+        if write_hole && !self.options.force {
+            return Err(AssembleProblem::DirtyDegraded { level, missing: degraded });
+        }
+        let block = self.block(&holders, &geometry)?;
+        let bitmap = self.bitmap(&holders, &states);
+        let write_mostly = |holder: &Option<usize>| holder.is_some_and(|index| self.superblock(index).flags.write_mostly);
+        Ok(StartPlan {
+            block,
+            resync_from: self.resync_from(dirty, degraded),
+            read_only_because: self.read_only_because(&holders, bitmap.is_some()),
+            warnings: self.warnings(degraded, write_hole, bitmap.as_ref()),
+            write_mostly: holders.iter().map(write_mostly).collect(),
+            geometry,
+            holders,
+            states,
+            bitmap,
+            degraded,
+            dirty,
+        })
+    }
+
+    fn name(&self, index: usize) -> &'a str {
+        self.candidates[index].name()
+    }
+
+    fn superblock(&self, index: usize) -> &'a Superblock {
+        self.candidates[index].superblock()
+    }
+
+    fn slots(&self) -> impl Iterator<Item = Slot> {
+        (0..self.newest.raid_disks).map(Slot)
+    }
+
+    /// Whatever stands against starting before any slot is looked at.
+    fn check_kind(&self) -> Result<(), AssembleProblem> {
+        if let Some(feature) = UNSUPPORTED.into_iter().find(|&feature| self.newest.has(feature)) {
+            return Err(AssembleProblem::Feature(feature.name()));
+        }
+        if let Some(conflict) = &self.judged.conflict {
+            return Err(conflict.clone());
+        }
+        let spares = self.judged.indices(|verdict| matches!(verdict, Verdict::Spare));
+        if self.candidates.iter().all(|candidate| candidate.superblock().own_role() == Role::Spare) {
+            return Err(AssembleProblem::OnlySpares(spares.iter().map(|&index| self.name(index).to_owned()).collect()));
+        }
+        Ok(())
+    }
+
+    /// The arithmetic, once it is known that all data is there.
+    fn geometry(&self, holders: &[Option<usize>], states: &[MemberState]) -> Result<Geometry, AssembleProblem> {
+        let shape = |error| match error {
+            GeometryError::LayoutUnspecified => AssembleProblem::Raid0Layout,
+            error => AssembleProblem::Shape { newest: self.name(self.judged.freshest).to_owned(), error },
+        };
+        let redundant = self.newest.level.is_redundant().then(|| redundant_geometry(self.newest).map_err(shape)).transpose()?;
+        let held: Vec<bool> = states.iter().map(|&state| state == MemberState::InSync).collect();
+        if !has_all_data(self.newest, &held) {
+            return Err(self.not_enough(&held));
+        }
+        match redundant {
+            Some(geometry) => Ok(geometry),
+            None => {
+                let sizes = holders.iter().flatten().map(|&index| self.superblock(index).data_size).collect();
+                geometry(self.newest, sizes).map_err(shape)
+            }
+        }
+    }
+
+    fn not_enough(&self, held: &[bool]) -> AssembleProblem {
+        AssembleProblem::NotEnough {
+            in_sync: held.iter().filter(|&&held| held).count(),
+            slots: held.len(),
+            story: self.slots().map(|slot| self.story(slot)).collect(),
+            hint: self.force_hint(),
+        }
+    }
+
+    /// One slot in words.
+    fn story(&self, slot: Slot) -> String {
+        if let Some((index, recovered)) = self.judged.holder(slot) {
+            return match recovered {
+                None => format!("{slot}: {}", self.name(index)),
+                Some(at) => format!("{slot}: {}, rebuilt up to {at} only", self.name(index)),
+            };
+        }
+        match self.judged.claimant(slot) {
+            Some((index, out)) => format!("{slot}: {} is left out ({})", self.name(index), out.reason),
+            None => format!("{slot}: no member was given"),
+        }
+    }
+
+    /// What `force` would do, when it would help.
+    fn force_hint(&self) -> String {
+        let forced = judge(self.candidates, true).forced;
+        if self.options.force || forced.is_empty() {
+            return String::new();
+        }
+        format!("; --force would take {}: what was written to the array since may be lost", self.forced_words(&forced))
+    }
+
+    fn forced_words(&self, forced: &[usize]) -> String {
+        let words = |&index: &usize| {
+            let behind = self.newest.events.saturating_sub(self.superblock(index).events);
+            format!("{} ({behind} events behind)", self.name(index))
+        };
+        forced.iter().map(words).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Is everyone here who was active last time? A member that was made active just before a crash, and does not know it yet,
+    /// counts as here.
+    fn check_last_time(&self) -> Result<(), AssembleProblem> {
+        let spares = self.judged.indices(|verdict| matches!(verdict, Verdict::Spare));
+        let is_here = |slot: Slot| {
+            let promoted = |&spare: &usize| {
+                let number = self.superblock(spare).dev_number as usize;
+                self.newest.roles.get(number) == Some(&Role::Active(slot))
+            };
+            self.judged.holder(slot).is_some() || spares.iter().any(promoted)
+        };
+        let recorded: Vec<Slot> = self.slots().filter(|&slot| self.newest.roles.contains(&Role::Active(slot))).collect();
+        let away: Vec<Slot> = recorded.iter().copied().filter(|&slot| !is_here(slot)).collect();
+        if away.is_empty() {
+            return Ok(());
+        }
+        Err(AssembleProblem::FewerThanLastTime {
+            present: recorded.len() - away.len(),
+            recorded: recorded.len(),
+            story: away.into_iter().map(|slot| self.story(slot)).collect(),
+        })
+    }
+
+    /// The largest logical block of all members that are or may become active; everything must be aligned to it.
+    fn block(&self, holders: &[Option<usize>], geometry: &Geometry) -> Result<SectorCount, AssembleProblem> {
+        let active: Vec<usize> = holders.iter().flatten().copied().collect();
+        let spares = self.judged.indices(|verdict| matches!(verdict, Verdict::Spare));
+        let members = active.iter().chain(&spares).map(|&index| self.candidates[index].device.info().logical_block_bytes);
+        let block_bytes = members.chain([self.newest.logical_block_bytes, SECTOR_BYTES as u32]).max().unwrap_or(0);
+        let fail = |field: String, found| Err(AssembleProblem::Block { field, found, block_bytes: u64::from(block_bytes) });
+        let block = u64::from(block_bytes) / SECTOR_BYTES;
+        if block_bytes != 512 && block_bytes != 4096 {
+            return fail("the recorded logical block".to_owned(), block);
+        }
+        let mut fields: Vec<(String, u64)> = active
+            .iter()
+            .map(|&index| (format!("the data offset of {}", self.name(index)), self.superblock(index).data_offset.0))
+            .collect();
+        fields.push(("the chunk".to_owned(), self.newest.chunk.0));
+        fields.push(("the used size".to_owned(), self.newest.used_size.0));
+        fields.push(("the array's size".to_owned(), geometry.capacity().0));
+        match fields.into_iter().find(|(_, found)| !found.is_multiple_of(block)) {
+            Some((field, found)) => fail(field, found),
+            None => Ok(SectorCount(block)),
+        }
+    }
+
+    /// Forced members may disagree with the others anywhere, so everything is made consistent again where that can be done.
+    /// A degraded parity array has nothing to compare with: only `force` gets it here, and its parity is taken for good.
+    fn resync_from(&self, dirty: bool, degraded: usize) -> Option<Sector> {
+        let level = self.newest.level;
+        let is_comparable = level.is_redundant() && !(level.has_parity() && degraded > 0);
+        match is_comparable {
+            true if !self.judged.forced.is_empty() => Some(Sector(0)),
+            true if dirty => self.newest.resync_offset,
+            _ => None,
+        }
+    }
+
+    /// All bitmaps together; all set where a forced member missed what no bitmap may know.
+    fn bitmap(&self, holders: &[Option<usize>], states: &[MemberState]) -> Option<Merged> {
+        let in_sync = holders.iter().zip(states).filter(|(_, state)| **state == MemberState::InSync);
+        let whole: Vec<&Candidate> = in_sync.filter_map(|(holder, _)| Some(&self.candidates[(*holder)?])).collect();
+        let mut merged = merged_bitmap(self.newest, &whole)?;
+        if !self.judged.forced.is_empty() {
+            merged.bits = Bitmap::new_dirty(merged.bits.len());
+            merged.current = false;
+        }
+        Some(merged)
+    }
+
+    fn read_only_because(&self, holders: &[Option<usize>], has_bitmap: bool) -> Option<String> {
+        if self.options.read_only {
+            return Some("--read-only was given".to_owned());
+        }
+        let spares = self.judged.indices(|verdict| matches!(verdict, Verdict::Spare));
+        let mut members = holders.iter().flatten().chain(&spares).map(|&index| &self.candidates[index]);
+        if let Some(member) = members.clone().find(|member| member.device.info().read_only) {
+            return Some(format!("{} is open for reading only", member.name()));
+        }
+        if self.newest.bitmap_offset.is_none() || !self.newest.level.is_redundant() || has_bitmap {
+            return None;
+        }
+        let problem = members.find_map(|member| Some(format!("{}: {}", member.name(), member.bitmap_problem.as_ref()?)));
+        Some(problem.unwrap_or_else(|| "the array has a bitmap, but none of its members does".to_owned()))
+    }
+
+    fn warnings(&self, degraded: usize, write_hole: bool, bitmap: Option<&Merged>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let forced = &self.judged.forced;
+        if !forced.is_empty() {
+            let words = self.forced_words(forced);
+            warnings.push(format!("--force took {words}: what was written to the array since they left may be lost; check the contents"));
+        }
+        if degraded > 0 {
+            let story = self.slots().filter(|&slot| !matches!(self.judged.holder(slot), Some((_, None))));
+            let story: Vec<String> = story.map(|slot| self.story(slot)).collect();
+            warnings.push(format!("degraded: {}", story.join("; ")));
+        }
+        if write_hole {
+            warnings.push(
+                "--force took the parity for good although the array was not stopped cleanly: blocks of missing members may be wrong"
+                    .to_owned(),
+            );
+        }
+        if bitmap.is_some_and(|merged| !merged.current) {
+            warnings.push("the bitmap is out of date: a resync covers the whole array".to_owned());
+        }
+        for &index in forced {
+            if !self.candidates[index].bad_blocks.is_empty() {
+                warnings.push(format!("{} was taken although its bad-block log names lost sectors", self.name(index)));
+            }
+        }
+        warnings
+    }
+}
+
+fn state(held: Option<(usize, Option<Sector>)>) -> MemberState {
+    match held {
+        None => MemberState::Missing,
+        Some((_, None)) => MemberState::InSync,
+        Some((_, Some(recovered))) => MemberState::Rebuilding { recovered },
+    }
+}
