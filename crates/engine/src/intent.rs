@@ -98,10 +98,10 @@ impl Intent {
         (clear > 0).then(|| ((start / self.sectors_per_bit + clear) * self.sectors_per_bit).min(end))
     }
 
-    /// A sync has passed everything before `done`.
-    pub fn synced_to(&mut self, done: u64, end: u64) {
-        let full = if done >= end { self.bits.len() as u64 } else { done / self.sectors_per_bit };
-        for index in 0..full {
+    /// A sync that had passed everything before `rows` has passed those as well; at `end` it has passed all.
+    pub fn synced(&mut self, rows: &Rows, end: u64) {
+        let full = if rows.end >= end { self.bits.len() as u64 } else { rows.end / self.sectors_per_bit };
+        for index in rows.start / self.sectors_per_bit..full {
             self.bit(index).needed = false;
         }
     }
@@ -230,9 +230,9 @@ mod tests {
         assert_eq!(intent.skip_from(32, 128), None);
         assert_eq!(intent.skip_from(64, 128), Some(96));
         assert!(intent.needs_sync(&(40..41)) && !intent.needs_sync(&(64..96)));
-        intent.synced_to(64, 128);
+        intent.synced(&(0..64), 128);
         assert!(!intent.needs_sync(&(40..41)) && intent.needs_sync(&(96..97)));
-        intent.synced_to(128, 128);
+        intent.synced(&(64..128), 128);
         assert!(!intent.needs_sync(&(0..128)));
     }
 }

@@ -12,7 +12,7 @@ pub(crate) struct Member {
     pub write_mostly: bool,
     /// Reads under way, for balancing.
     pub reads: u32,
-    /// Written since the last flush was sent.
+    /// A write has ended since the last flush was sent.
     pub unflushed: bool,
     /// What of `state` is durable, and so may stand in the superblocks.
     safe: MemberState,

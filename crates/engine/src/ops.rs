@@ -58,11 +58,8 @@ pub(crate) struct Failure {
 impl Engine {
     /// Sends a member I/O; `rows` are its member data sectors, which come back in [`Done`].
     pub(crate) fn send(&mut self, op: usize, slot: Slot, rows: Rows, io: IoOp) {
-        let member = self.members.get_mut(slot);
-        match io {
-            IoOp::Read { .. } => member.reads += 1,
-            IoOp::Write { .. } | IoOp::Zero { .. } => member.unflushed = true,
-            IoOp::Flush => {}
+        if matches!(io, IoOp::Read { .. }) {
+            self.members.get_mut(slot).reads += 1;
         }
         let token = self.ios.insert(IoRef { op, slot, rows }) as u64;
         self.out.push(Effect::Io { token, slot, op: io });
@@ -84,8 +81,12 @@ impl Engine {
     pub(crate) fn io_done(&mut self, token: u64, op: IoOp, result: Result<(), DeviceError>) {
         let key = usize::try_from(token).expect("tokens are table keys");
         let IoRef { op: key, slot, rows } = self.ios.remove(key);
-        if matches!(op, IoOp::Read { .. }) {
-            self.members.get_mut(slot).reads -= 1;
+        let member = self.members.get_mut(slot);
+        match op {
+            IoOp::Read { .. } => member.reads -= 1,
+            // Not when it is sent: a flush that overtakes it does not cover it.
+            IoOp::Write { .. } | IoOp::Zero { .. } => member.unflushed = true,
+            IoOp::Flush => {}
         }
         let error = result
             .err()

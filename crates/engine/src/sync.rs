@@ -164,6 +164,7 @@ impl Engine {
     /// Moves the mark behind which everything is done.
     fn advance_sync(&mut self) {
         let Some(run) = &mut self.sync else { return };
+        let before = run.done;
         while let Some((&start, &Some(end))) = run.windows.first_key_value() {
             run.windows.remove(&start);
             run.done = end;
@@ -173,7 +174,7 @@ impl Engine {
             SyncKind::Resync => {
                 self.resync_from = (done < end).then_some(Sector(done));
                 if let Some(intent) = &mut self.intent {
-                    intent.synced_to(done, end);
+                    intent.synced(&(before..done), end);
                 }
             }
             SyncKind::Recovery => {
@@ -201,7 +202,7 @@ impl Engine {
             if self.members.incomplete().is_empty()
                 && let Some(intent) = &mut self.intent
             {
-                intent.synced_to(run.end, run.end);
+                intent.synced(&(0..run.end), run.end);
             }
         }
         if !complete && run.found.abort.is_some() {
