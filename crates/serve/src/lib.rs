@@ -18,6 +18,7 @@
 //! # Ok::<(), uraid_serve::ServeError>(())
 //! ```
 
+mod array_target;
 pub mod control;
 mod error;
 mod fuse;
@@ -27,6 +28,7 @@ pub mod nbd;
 mod target;
 mod unaligned;
 
+pub use array_target::ArrayTarget;
 pub use error::ServeError;
 pub use fuse::{FuseFile, FuseOptions};
 pub use listen::Listen;
