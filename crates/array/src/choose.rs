@@ -105,19 +105,14 @@ pub fn choose(candidates: Vec<Candidate>, options: &AssembleOptions) -> Result<A
 }
 
 /// Only the members of one array, and those that are of another than was asked for.
-fn of_one_array(
-    candidates: Vec<Candidate>,
-    options: &AssembleOptions,
-) -> Result<(Vec<Candidate>, Vec<Refused>), AssembleError> {
+fn of_one_array(candidates: Vec<Candidate>, options: &AssembleOptions) -> Result<(Vec<Candidate>, Vec<Refused>), AssembleError> {
     let mut refused = Vec::new();
     let mut wanted = Vec::new();
     for candidate in candidates {
         let found = candidate.superblock().array_id;
         match options.uuid {
-            Some(uuid) if uuid != found => refused.push(Refused {
-                name: candidate.name().to_owned(),
-                reason: RefusedReason::OtherArray { found, wanted: uuid },
-            }),
+            Some(uuid) if uuid != found => refused
+                .push(Refused { name: candidate.name().to_owned(), reason: RefusedReason::OtherArray { found, wanted: uuid } }),
             _ => wanted.push(candidate),
         }
     }
@@ -166,9 +161,7 @@ fn assembly(candidates: Vec<Candidate>, judged: Judged, plan: StartPlan, mut ref
     let slots = slots.map(|(holder, &state)| SlotPlan { member: holder.and_then(place), state }).collect();
     let places = |indices: &[usize]| indices.iter().filter_map(|&index| place(index)).collect();
     let (spares, readdable) = (places(&spares), places(&readdable));
-    // The one that decided may itself be left out, for its bad blocks; then the next best stands for it.
-    let best = |place: &usize| candidates[order[*place]].superblock().events;
-    let freshest = place(judged.freshest).or_else(|| (0..plan.holders.iter().flatten().count()).max_by_key(best)).unwrap_or(0);
+    let freshest = place(judged.freshest).expect("the freshest member of an array that starts holds its slot");
     let events = candidates.iter().map(|candidate| candidate.superblock().events).max().unwrap_or(0);
     refused.extend(judged.into_refused(&candidates));
     let mut candidates: Vec<Option<Candidate>> = candidates.into_iter().map(Some).collect();

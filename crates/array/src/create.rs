@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use uraid_device::{Device, DeviceError, Pool};
-use uraid_format::{
-    ArrayId, BitmapSpec, CreatePlan, CreateSpec, DeviceFlags, MemberPlan, MinorVersion, NewMember, SUPER_BYTES,
-};
+use uraid_format::{ArrayId, BitmapSpec, CreatePlan, CreateSpec, DeviceFlags, MemberPlan, MinorVersion, NewMember, SUPER_BYTES};
 use uraid_geometry::{Geometry, GeometryError, Shape};
 use uraid_types::{Layout, Level, Sector, SectorCount, Slot};
 use uuid::Uuid;

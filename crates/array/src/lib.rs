@@ -3,18 +3,20 @@
 //! Metadata decisions are pure (`choose`, [`core`]); the thread that pumps them ([`Array`]) does the I/O. It may not know of front
 //! ends, nor of how blocks are computed.
 
-pub mod core;
-mod handle;
-mod pump;
 mod choose;
+pub mod core;
 mod create;
-mod refused;
+mod handle;
 mod probe;
+mod pump;
+mod refused;
 mod scan;
 mod signature;
+#[cfg(test)]
+mod testing;
 
 pub use choose::{
-    AssembleError, AssembleOptions, AssembleProblem, Assembly, ArraySurvey, SlotPlan, SlotStanding, SlotSurvey, choose, survey,
+    ArraySurvey, AssembleError, AssembleOptions, AssembleProblem, Assembly, SlotPlan, SlotStanding, SlotSurvey, choose, survey,
 };
 pub use create::{CreateError, CreateRequest, Created, CreatedMember, create};
 pub use refused::{Refused, RefusedReason};

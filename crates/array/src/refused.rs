@@ -4,7 +4,7 @@ use std::fmt;
 
 use uraid_device::DeviceError;
 use uraid_format::{BadBlocksError, SuperError};
-use uraid_types::{Sector, SectorCount, Slot};
+use uraid_types::{SectorCount, Slot};
 use uuid::Uuid;
 
 use crate::Signature;
@@ -52,7 +52,9 @@ pub enum RefusedReason {
     #[error("{0}")]
     Superblock(#[source] SuperError),
     /// Valid superblocks of different arrays at two places.
-    #[error("it carries superblocks of two arrays: {first} at byte {first_byte} and {second} at byte {second_byte}; wipe the one that is not meant")]
+    #[error(
+        "it carries superblocks of two arrays: {first} at byte {first_byte} and {second} at byte {second_byte}; wipe the one that is not meant"
+    )]
     TwoSuperblocks {
         /// One array.
         first: Uuid,
@@ -127,7 +129,9 @@ pub enum RefusedReason {
         readdable: bool,
     },
     /// It and the freshest member were each run without the other.
-    #[error("it was run without {newest} (which it recorded as failed) and both have changed since; add it as a new spare to overwrite it")]
+    #[error(
+        "it was run without {newest} (which it recorded as failed) and both have changed since; add it as a new spare to overwrite it"
+    )]
     Diverged {
         /// The freshest member.
         newest: String,
@@ -152,26 +156,15 @@ pub enum RefusedReason {
         /// The array's used size.
         needed: SectorCount,
     },
-    /// A place that is not on a boundary of the array's logical block.
-    #[error("its {field} {found} is no multiple of the array's logical block of {block_bytes} bytes")]
+    /// A spare whose logical block the array does not fit.
+    #[error("its logical block has {block_bytes} bytes, and the {field} of {found} sectors is no multiple of that")]
     Misaligned {
         /// Which field.
         field: &'static str,
         /// In sectors.
         found: u64,
-        /// The block.
+        /// Its logical block.
         block_bytes: u64,
-    },
-    /// It records sectors whose data it does not hold.
-    #[error(
-        "its bad-block log names {sectors} of lost data, the first at {first} of the member, which uraid cannot work around; remove it \
-         and add it anew, or --force takes it as it is"
-    )]
-    BadBlocks {
-        /// How many.
-        sectors: SectorCount,
-        /// Where.
-        first: Sector,
     },
     /// A replacement that was being filled while its original is there.
     #[error("it is a replacement for {slot}, which {original} still holds; add it as a spare once the array runs")]

@@ -139,8 +139,8 @@ fn read_bitmap(device: &dyn Device, superblock: &Superblock) -> Result<Option<Re
     let Some(start) = superblock.bitmap_start() else { return Ok(None) };
     let start_byte = start.0.saturating_mul(SECTOR_BYTES);
     let head = bytes_at(device, start_byte, BITMAP_SUPER_BYTES as u64).map_err(RefusedReason::Unreadable)?;
-    let usable = BitmapSuper::parse(&head, start)
-        .and_then(|found| found.check_usable(superblock, member_sectors(device)).map(|()| found));
+    let usable =
+        BitmapSuper::parse(&head, start).and_then(|found| found.check_usable(superblock, member_sectors(device)).map(|()| found));
     let found = match usable {
         Ok(found) => found,
         Err(problem) => return Ok(Some(Err(problem))),

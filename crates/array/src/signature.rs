@@ -79,10 +79,8 @@ fn md(device: &dyn Device) -> Result<Option<Signature>, DeviceError> {
 fn at_the_end(device: &dyn Device) -> Result<Option<Signature>, DeviceError> {
     let size_bytes = device.info().size_bytes;
     let block = u64::from(device.info().logical_block_bytes);
-    let anchors: [(u64, &[u8], &'static str); 2] = [
-        (2 * block, b"Intel Raid ISM Cfg Sig. ", "Intel Matrix (IMSM) RAID"),
-        (block, &[0xde, 0x11, 0xde, 0x11], "DDF RAID"),
-    ];
+    let anchors: [(u64, &[u8], &'static str); 2] =
+        [(2 * block, b"Intel Raid ISM Cfg Sig. ", "Intel Matrix (IMSM) RAID"), (block, &[0xde, 0x11, 0xde, 0x11], "DDF RAID")];
     for (from_end, magic, kind) in anchors {
         let Some(offset) = size_bytes.checked_sub(from_end) else { continue };
         if bytes_at(device, offset, magic.len() as u64)? == magic {

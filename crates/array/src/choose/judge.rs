@@ -182,6 +182,11 @@ impl<'a> Judge<'a> {
         self.superblock(self.freshest)
     }
 
+    /// Sectors that every member must have; levels without redundancy take what each has.
+    fn used_size(&self) -> SectorCount {
+        if self.newest().level.is_redundant() { self.newest().used_size } else { SectorCount(0) }
+    }
+
     fn newest_name(&self) -> String {
         self.candidates[self.freshest].name().to_owned()
     }
@@ -193,7 +198,7 @@ impl<'a> Judge<'a> {
     /// A first verdict on one member, as if it were alone with the freshest.
     fn member(&self, index: usize) -> Verdict {
         let superblock = self.superblock(index);
-        let needed = self.newest().used_size;
+        let needed = self.used_size();
         let too_small = superblock.data_size < needed;
         let reason = match superblock.own_role() {
             Role::Faulty => RefusedReason::NoUse { role: "faulty" },
@@ -243,10 +248,6 @@ impl<'a> Judge<'a> {
             };
             return out(reason, false);
         }
-        if let Some(&(first, _)) = self.candidates[index].bad_blocks.first() {
-            let sectors = self.candidates[index].bad_blocks.iter().fold(0_u64, |sum, (_, len)| sum.saturating_add(len.0));
-            return out(RefusedReason::BadBlocks { sectors: SectorCount(sectors), first }, is_whole);
-        }
         Verdict::Active(slot, own.recovery_offset)
     }
 
@@ -265,7 +266,7 @@ impl<'a> Judge<'a> {
         let block_bytes = u64::from(self.candidates[index].device.info().logical_block_bytes);
         let fields = [
             ("data offset", self.superblock(index).data_offset.0),
-            ("used size", self.newest().used_size.0),
+            ("used size", self.used_size().0),
             ("chunk", self.newest().chunk.0),
         ];
         let (field, found) = fields.into_iter().find(|(_, found)| !found.is_multiple_of(block_bytes / SECTOR_BYTES))?;
@@ -291,8 +292,9 @@ impl<'a> Judge<'a> {
         let is_replacement = |index: usize| self.candidates[index].superblock().has(Feature::Replacement);
         for index in 0..judged.verdicts.len() {
             let Verdict::Active(slot, _) = judged.verdicts[index] else { continue };
-            let original = (0..judged.verdicts.len())
-                .find(|&other| !is_replacement(other) && matches!(judged.verdicts[other], Verdict::Active(own, None) if own == slot));
+            let original = (0..judged.verdicts.len()).find(|&other| {
+                !is_replacement(other) && matches!(judged.verdicts[other], Verdict::Active(own, None) if own == slot)
+            });
             if let Some(original) = original
                 && is_replacement(index)
             {

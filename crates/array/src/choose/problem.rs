@@ -126,7 +126,9 @@ pub enum AssembleProblem {
         error: GeometryError,
     },
     /// A logical block that uraid does not do, or that the array does not fit.
-    #[error("{field} of {found} sectors does not fit the array's logical block of {block_bytes} bytes (512 and 4096 are supported)")]
+    #[error(
+        "{field} of {found} sectors does not fit the array's logical block of {block_bytes} bytes (512 and 4096 are supported)"
+    )]
     Block {
         /// What does not fit, and whose it is.
         field: String,

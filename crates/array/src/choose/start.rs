@@ -66,11 +66,7 @@ pub(super) fn merged_bitmap(newest: &Superblock, whole: &[&Candidate]) -> Option
 }
 
 /// The plan, or why there is none.
-pub(super) fn plan(
-    candidates: &[Candidate],
-    judged: &Judged,
-    options: &AssembleOptions,
-) -> Result<StartPlan, AssembleProblem> {
+pub(super) fn plan(candidates: &[Candidate], judged: &Judged, options: &AssembleOptions) -> Result<StartPlan, AssembleProblem> {
     Planner { candidates, judged, options, newest: candidates[judged.freshest].superblock() }.plan()
 }
 
@@ -241,7 +237,9 @@ impl<'a> Planner<'a> {
             .map(|&index| (format!("the data offset of {}", self.name(index)), self.superblock(index).data_offset.0))
             .collect();
         fields.push(("the chunk".to_owned(), self.newest.chunk.0));
-        fields.push(("the used size".to_owned(), self.newest.used_size.0));
+        if self.newest.level.is_redundant() {
+            fields.push(("the used size".to_owned(), self.newest.used_size.0));
+        }
         fields.push(("the array's size".to_owned(), geometry.capacity().0));
         match fields.into_iter().find(|(_, found)| !found.is_multiple_of(block)) {
             Some((field, found)) => fail(field, found),
@@ -294,7 +292,9 @@ impl<'a> Planner<'a> {
         let forced = &self.judged.forced;
         if !forced.is_empty() {
             let words = self.forced_words(forced);
-            warnings.push(format!("--force took {words}: what was written to the array since they left may be lost; check the contents"));
+            warnings.push(format!(
+                "--force took {words}: what was written to the array since they left may be lost; check the contents"
+            ));
         }
         if degraded > 0 {
             let story = self.slots().filter(|&slot| !matches!(self.judged.holder(slot), Some((_, None))));
@@ -310,9 +310,12 @@ impl<'a> Planner<'a> {
         if bitmap.is_some_and(|merged| !merged.current) {
             warnings.push("the bitmap is out of date: a resync covers the whole array".to_owned());
         }
-        for &index in forced {
-            if !self.candidates[index].bad_blocks.is_empty() {
-                warnings.push(format!("{} was taken although its bad-block log names lost sectors", self.name(index)));
+        for index in self.slots().filter_map(|slot| Some(self.judged.holder(slot)?.0)) {
+            if let Some((first, _)) = self.candidates[index].bad_blocks.first() {
+                let name = self.name(index);
+                warnings.push(format!(
+                    "the bad-block log of {name} names lost sectors, the first at {first}: they are read from other members"
+                ));
             }
         }
         warnings

@@ -115,7 +115,8 @@ fn survey_one(candidates: &[Candidate]) -> ArraySurvey {
     };
     let spares = judged.indices(|verdict| matches!(verdict, Verdict::Spare));
     let readdable = judged.indices(|verdict| matches!(verdict, Verdict::Out(out) if out.readdable));
-    let bitmap_bits = started.as_ref().ok().and_then(|plan| plan.bitmap.as_ref()).map(|merged| (merged.bits.count(), merged.bits.len()));
+    let bitmap_bits =
+        started.as_ref().ok().and_then(|plan| plan.bitmap.as_ref()).map(|merged| (merged.bits.count(), merged.bits.len()));
     ArraySurvey {
         array_id: newest.array_id,
         name: array_name(newest),
@@ -208,7 +209,8 @@ fn next_step(
         Ok(_) => "assemble it and add a member: it is degraded".to_owned(),
         Err(AssembleProblem::FewerThanLastTime { .. }) => "find the missing members, or assemble it with --run".to_owned(),
         Err(AssembleProblem::DirtyDegraded { .. }) => {
-            "find the missing members; failing that, copy the data out with --read-only --force before anything is written".to_owned()
+            "find the missing members; failing that, copy the data out with --read-only --force before anything is written"
+                .to_owned()
         }
         Err(AssembleProblem::NotEnough { hint, .. }) if !hint.is_empty() => {
             "find the missing members; failing that, assemble it with --read-only --force and check the contents".to_owned()
