@@ -1,7 +1,10 @@
 //! Exit statuses, logging, and what all commands share in printing.
 
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
 /// How a command ended.
@@ -28,13 +31,65 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// An error in how the command was used: exit status 2 instead of 1.
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// The error for a command that was used wrongly.
+pub fn usage(text: impl Into<String>) -> anyhow::Error {
+    Usage(text.into()).into()
+}
+
+/// The exit status for an error.
+pub fn exit_for(error: &anyhow::Error) -> Exit {
+    if error.chain().any(|cause| cause.is::<Usage>()) { Exit::Usage } else { Exit::Failed }
+}
+
+/// Prints a line to standard output. That its reader has gone (`| head`) stops no command.
+///
+/// # Errors
+/// Standard output takes no more: a full disk.
+pub fn say(text: impl fmt::Display) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// Prints a report as JSON, in the frame that all of them have.
+///
+/// # Errors
+/// As [`say`].
+pub fn say_json<T: Serialize>(report: &str, payload: &T) -> anyhow::Result<()> {
+    say(uraid_report::json_envelope(report, payload)?)?;
+    Ok(())
+}
+
+/// Prints a line for people to standard error; never fails.
+pub fn note(text: impl fmt::Display) {
+    // Nobody is left to be told of a standard error that is closed.
+    let _ = writeln!(io::stderr(), "uraid: {text}");
+}
+
 /// Logs to standard error: warnings, and more with `-v`; `URAID_LOG` takes a filter of the usual form.
 pub fn start_logging(verbose: u8) {
     let default = match verbose {
-        0 => "warn",
-        1 => "info",
+        // What fuser warns of (calls that nobody needs, a mount that is gone already) is no news to an administrator.
+        0 => "warn,fuser=error",
+        1 => "info,fuser=error",
         _ => "debug",
     };
     let filter = EnvFilter::try_from_env("URAID_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    // What is detached goes on to write to a log.
+    let coloured = io::stderr().is_terminal() && !crate::daemon::is_detached();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(coloured).with_target(false).init();
 }

@@ -1,0 +1,178 @@
+//! The JSON report `examine`.
+
+use serde::Serialize;
+use uraid_array::Candidate;
+use uraid_format::{Feature, RawFields};
+
+use super::{Examined, Found};
+use crate::present::version;
+
+/// See the module.
+#[derive(Serialize)]
+pub struct Report<'a> {
+    members: Vec<Member<'a>>,
+}
+
+#[derive(Serialize)]
+struct Member<'a> {
+    member: &'a str,
+    size_bytes: u64,
+    /// Can it be used?
+    usable: bool,
+    /// Why not.
+    problem: Option<String>,
+    /// Every superblock found.
+    superblocks: Vec<Super>,
+    bitmap: Option<Bitmap>,
+    /// Why the bitmap that the superblock names cannot be used.
+    bitmap_problem: Option<String>,
+    /// Member sectors whose data is lost.
+    bad_blocks: Vec<Range>,
+}
+
+/// Fields by their names in `linux/raid/md_p.h`, in its units (sectors of 512 bytes), as found.
+#[derive(Serialize)]
+struct Super {
+    metadata: &'static str,
+    /// Why it cannot be used.
+    problem: Option<String>,
+    feature_map: u32,
+    /// The names of the bits of `feature_map`.
+    features: Vec<&'static str>,
+    set_uuid: String,
+    set_name: String,
+    ctime: u64,
+    level: i32,
+    layout: u32,
+    size: u64,
+    chunksize: u32,
+    raid_disks: u32,
+    bitmap_offset: i32,
+    new_level: i32,
+    reshape_position: u64,
+    delta_disks: i32,
+    new_layout: u32,
+    new_chunk: u32,
+    new_offset: i32,
+    data_offset: u64,
+    data_size: u64,
+    super_offset: u64,
+    recovery_offset: u64,
+    dev_number: u32,
+    cnt_corrected_read: u32,
+    device_uuid: String,
+    devflags: u8,
+    bblog_shift: u8,
+    bblog_size: u16,
+    bblog_offset: i32,
+    utime: u64,
+    events: u64,
+    resync_offset: u64,
+    sb_csum: u32,
+    /// What `sb_csum` should be; `null` when that cannot be said.
+    sb_csum_expected: Option<u32>,
+    max_dev: u32,
+    logical_block_size: u32,
+    dev_roles: Vec<u16>,
+}
+
+#[derive(Serialize)]
+struct Bitmap {
+    version: u32,
+    events: u64,
+    events_cleared: u64,
+    chunk_bytes: u32,
+    bits: u64,
+    bits_set: u64,
+    stale: bool,
+}
+
+#[derive(Serialize)]
+struct Range {
+    start_sector: u64,
+    sectors: u64,
+}
+
+impl<'a> Report<'a> {
+    /// Of these members.
+    pub fn new(all: &'a [Examined]) -> Report<'a> {
+        Report { members: all.iter().map(Member::new).collect() }
+    }
+}
+
+impl<'a> Member<'a> {
+    fn new(examined: &'a Examined) -> Member<'a> {
+        let candidate = examined.scanned.as_ref().ok();
+        let bad_blocks = candidate.map(|candidate| &candidate.bad_blocks[..]).unwrap_or_default();
+        Member {
+            member: &examined.name,
+            size_bytes: examined.size_bytes,
+            usable: candidate.is_some(),
+            problem: examined.scanned.as_ref().err().map(ToString::to_string),
+            superblocks: examined.superblocks.iter().map(Super::new).collect(),
+            bitmap: candidate.and_then(bitmap),
+            bitmap_problem: candidate.and_then(|candidate| candidate.bitmap_problem.as_ref()).map(ToString::to_string),
+            bad_blocks: bad_blocks.iter().map(|(start, len)| Range { start_sector: start.0, sectors: len.0 }).collect(),
+        }
+    }
+}
+
+fn bitmap(candidate: &Candidate) -> Option<Bitmap> {
+    let found = candidate.bitmap.as_ref()?;
+    Some(Bitmap {
+        version: found.superblock.version.number(),
+        events: found.superblock.events,
+        events_cleared: found.superblock.events_cleared,
+        chunk_bytes: found.superblock.chunk_bytes,
+        bits: found.bits.len(),
+        bits_set: found.bits.count(),
+        stale: found.superblock.is_stale(),
+    })
+}
+
+impl Super {
+    fn new(found: &Found) -> Super {
+        let fields: RawFields = found.fields.clone();
+        let set = Feature::ALL.into_iter().filter(|&feature| fields.feature_map & feature as u32 != 0);
+        Super {
+            metadata: version(found.minor),
+            problem: found.problem.clone(),
+            feature_map: fields.feature_map,
+            features: set.map(Feature::name).collect(),
+            set_uuid: fields.set_uuid.to_string(),
+            set_name: String::from_utf8_lossy(&fields.set_name).into_owned(),
+            ctime: fields.ctime,
+            level: fields.level,
+            layout: fields.layout,
+            size: fields.size,
+            chunksize: fields.chunksize,
+            raid_disks: fields.raid_disks,
+            bitmap_offset: fields.bitmap_offset,
+            new_level: fields.new_level,
+            reshape_position: fields.reshape_position,
+            delta_disks: fields.delta_disks,
+            new_layout: fields.new_layout,
+            new_chunk: fields.new_chunk,
+            new_offset: fields.new_offset,
+            data_offset: fields.data_offset,
+            data_size: fields.data_size,
+            super_offset: fields.super_offset,
+            recovery_offset: fields.recovery_offset,
+            dev_number: fields.dev_number,
+            cnt_corrected_read: fields.cnt_corrected_read,
+            device_uuid: fields.device_uuid.to_string(),
+            devflags: fields.devflags,
+            bblog_shift: fields.bblog_shift,
+            bblog_size: fields.bblog_size,
+            bblog_offset: fields.bblog_offset,
+            utime: fields.utime,
+            events: fields.events,
+            resync_offset: fields.resync_offset,
+            sb_csum: fields.checksum_found,
+            sb_csum_expected: fields.checksum_expected,
+            max_dev: fields.max_dev,
+            logical_block_size: fields.logical_block_size,
+            dev_roles: fields.roles,
+        }
+    }
+}

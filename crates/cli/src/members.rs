@@ -1,0 +1,118 @@
+//! Members as they are named on the command line: opened, scanned, put together.
+
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use uraid_array::{AssembleOptions, Assembly, Candidate, Refused, RefusedReason, choose, scan};
+use uraid_device::{Device, FileDevice, OpenOptions};
+use uuid::Uuid;
+
+use crate::output::{note, usage};
+use crate::present::parse_uuid;
+
+/// The members of a command, and how to take them.
+#[derive(Clone, Debug, clap::Args)]
+pub struct MemberArgs {
+    /// Members of the array, in any order
+    #[arg(value_name = "MEMBER", required = true)]
+    pub members: Vec<PathBuf>,
+    #[command(flatten)]
+    pub which: WhichArgs,
+}
+
+/// Which of the members belong, and what they are.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct WhichArgs {
+    /// Only members of this array
+    #[arg(short = 'u', long, value_parser = parse_uuid)]
+    pub uuid: Option<Uuid>,
+    /// Logical block of members that are regular files, 512 or 4096 bytes
+    #[arg(long, value_name = "BYTES", value_parser = block_size)]
+    pub logical_block_size: Option<u32>,
+}
+
+/// The logical blocks that there are.
+pub fn block_size(text: &str) -> Result<u32, String> {
+    match text {
+        "512" => Ok(512),
+        "4096" | "4K" | "4k" => Ok(4096),
+        other => Err(format!("'{other}' is neither 512 nor 4096")),
+    }
+}
+
+/// What was found on members.
+pub struct Found {
+    /// Members with a superblock that can be used.
+    pub candidates: Vec<Candidate>,
+    /// The others.
+    pub refused: Vec<Refused>,
+}
+
+/// How members are opened that nobody else may use meanwhile, though nothing is written.
+pub fn read_alone() -> OpenOptions {
+    OpenOptions { lock: true, ..OpenOptions::look() }
+}
+
+/// Opens and scans all of `paths`.
+pub fn scan_all(paths: &[PathBuf], open: OpenOptions) -> Found {
+    let mut found = Found { candidates: Vec::new(), refused: Vec::new() };
+    for path in paths {
+        let opened = FileDevice::open(path, open);
+        let unreadable = |error| Refused { name: path.display().to_string(), reason: RefusedReason::Unreadable(error) };
+        match opened.map_err(unreadable).and_then(|device| scan(Arc::new(device) as Arc<dyn Device>)) {
+            Ok(candidate) => found.candidates.push(candidate),
+            Err(refused) => found.refused.push(refused),
+        }
+    }
+    found
+}
+
+/// Puts an array together from `paths`, opened as `open` says. Members that are left out are named on standard error.
+///
+/// # Errors
+/// Why it cannot be started, with every member that was left out and the reason.
+pub fn assemble(paths: &[PathBuf], which: &WhichArgs, open: OpenOptions, options: &AssembleOptions) -> anyhow::Result<Assembly> {
+    refuse_repeated(paths)?;
+    let open = OpenOptions { logical_block_bytes: which.logical_block_size, ..open };
+    let found = scan_all(paths, open);
+    let options = AssembleOptions { uuid: which.uuid, ..*options };
+    let left_out = || found.refused.iter().map(|refused| format!("\n  left out: {refused}")).collect::<String>();
+    let assembly = choose(found.candidates, &options)
+        .map_err(|error| anyhow::anyhow!("{error}{}", left_out()))
+        .context("the array cannot be started")?;
+    for refused in found.refused.iter().chain(&assembly.refused) {
+        note(format_args!("left out: {refused}"));
+    }
+    for warning in &assembly.warnings {
+        note(warning);
+    }
+    Ok(assembly)
+}
+
+/// One path twice is a slip of the hand; one medium under two names is found when the array is put together.
+fn refuse_repeated(paths: &[PathBuf]) -> anyhow::Result<()> {
+    for (index, path) in paths.iter().enumerate() {
+        if paths[..index].contains(path) {
+            return Err(usage(format!("{} is given twice", path.display())));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a path that `option` names when it is one of the members, under whatever name.
+///
+/// # Errors
+/// It is one.
+pub fn refuse_member_as(option: &str, path: &Path, members: &[PathBuf]) -> anyhow::Result<()> {
+    let medium = |path: &Path| {
+        let metadata = path.metadata().ok()?;
+        Some(if metadata.file_type().is_block_device() { (0, metadata.rdev()) } else { (metadata.ino(), metadata.dev()) })
+    };
+    let Some(own) = medium(path) else { return Ok(()) };
+    match members.iter().find(|member| medium(member) == Some(own)) {
+        Some(member) => Err(usage(format!("{option} {} is the member {}", path.display(), member.display()))),
+        None => Ok(()),
+    }
+}
