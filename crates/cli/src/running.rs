@@ -270,7 +270,9 @@ impl Shared {
 
     fn report(&self) -> Result<Running, String> {
         let status = self.status()?;
-        let (speed_kib_s, finish_s) = lock(&self.speed).of(&status);
+        let mut speed = lock(&self.speed);
+        speed.note(&status, Instant::now());
+        let (speed_kib_s, finish_s) = speed.of(&status);
         Ok(Running {
             name: self.name.clone(),
             pid: std::process::id(),

@@ -52,7 +52,7 @@ pub struct Args {
     #[arg(long)]
     daemon: bool,
     /// Memory for stripes, in bytes or with a unit
-    #[arg(long, value_name = "SIZE", value_parser = cache_size, default_value_t = DEFAULT_CACHE_BYTES, help = cache_help())]
+    #[arg(long, value_name = "SIZE", value_parser = cache_size, default_value_t = DEFAULT_CACHE_BYTES, hide_default_value = true, help = cache_help())]
     cache_size: usize,
     /// Report what runs as JSON: the fields of a running array (see `uraid status --json`)
     #[arg(long)]
@@ -83,8 +83,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let assembly = assemble(args)?;
     let name = name_for(args, &assembly)?;
     let options = RunOptions { read_only: args.read_only, cache_bytes: args.cache_size, ..RunOptions::default() };
-    let front_ends =
-        FrontEnds { nbd: args.nbd.clone(), nbd_allow_remote: args.nbd_allow_remote, fuse: args.fuse.clone() };
+    let front_ends = FrontEnds { nbd: args.nbd.clone(), nbd_allow_remote: args.nbd_allow_remote, fuse: args.fuse.clone() };
     if let Some(why) = assembly.read_only_because.as_ref().filter(|_| !args.read_only) {
         note(format_args!("{name} is read-only: {why}"));
     }
@@ -190,7 +189,8 @@ fn refuse_strangers<R: std::borrow::Borrow<Refused>>(refused: &[R]) -> anyhow::R
 
 /// The reason, and the running array that has the member, where there is one.
 fn with_owner(refused: &Refused) -> String {
-    let busy = matches!(&refused.reason, RefusedReason::Unreadable(error) if error.source.kind() == std::io::ErrorKind::ResourceBusy);
+    let busy =
+        matches!(&refused.reason, RefusedReason::Unreadable(error) if error.source.kind() == std::io::ErrorKind::ResourceBusy);
     let path = full(Path::new(&refused.name)).ok().filter(|_| busy);
     let text = match &refused.reason {
         // A device's error names the member itself.
@@ -198,9 +198,8 @@ fn with_owner(refused: &Refused) -> String {
         _ => refused.to_string(),
     };
     let Some(path) = path else { return text };
-    let has = |running: &Running| {
-        running.array.members.iter().any(|member| full(Path::new(&member.name)).is_ok_and(|own| own == path))
-    };
+    let has =
+        |running: &Running| running.array.members.iter().any(|member| full(Path::new(&member.name)).is_ok_and(|own| own == path));
     let owner = sockets::list().unwrap_or_default().iter().filter_map(|name| control::running(name).ok()).find(has);
     match owner {
         Some(owner) => format!("{text}; it is a member of the running array {} (process {})", owner.name, owner.pid),
@@ -250,7 +249,9 @@ mod tests {
 
     #[test]
     fn names_come_from_the_superblock() {
-        for (recorded, name) in [("host:0", Some("md0")), ("host:home", Some("home")), ("vm", Some("vm")), ("", None), ("h:", None)] {
+        for (recorded, name) in
+            [("host:0", Some("md0")), ("host:home", Some("home")), ("vm", Some("vm")), ("", None), ("h:", None)]
+        {
             assert_eq!(own_name(recorded).as_deref(), name, "{recorded}");
         }
     }
