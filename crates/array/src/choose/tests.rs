@@ -227,15 +227,15 @@ fn raid0_and_linear_need_everyone_and_use_what_each_has() {
         let devices = array(level, 3, 0);
         assert!(matches!(refuse(&pick(&devices, "ab"), &FORCE).problem, AssembleProblem::NotEnough { in_sync: 2, .. }));
     }
-    let mut devices = memory(2);
-    devices.push(Arc::new(MemoryDevice::new("c", 8 << 20, 512)));
+    let mut devices = memory(1);
+    devices.extend(["b", "c"].map(|name| Arc::new(MemoryDevice::new(name, 8 << 20, 512)) as Arc<dyn Device>));
     let members: Vec<_> = devices.iter().cloned().map(Some).collect();
     let mut request = CreateRequest::new(Level::Raid0);
-    request.chunk = Some(SectorCount(128));
+    request.chunk = Some(SectorCount(2048));
     let created = create(&members, &[], &request).unwrap();
     let assembly = start(&devices, &PLAIN);
     assert_eq!(assembly.geometry.capacity(), created.capacity);
-    assert_eq!(created.capacity.bytes(), (3 + 3 + 7) << 20, "each member is used whole, but for the first MiB");
+    assert_eq!(created.capacity.bytes(), (3 + 7 + 7) << 20, "each member is used whole, but for the first MiB");
     for device in &devices {
         edit(device, |superblock| {
             superblock.set_feature(Feature::Raid0Layout, false);
