@@ -1,0 +1,182 @@
+//! The arrays that both sides make.
+
+use std::path::{Path, PathBuf};
+
+/// Bytes of a member: small, so that many arrays can be tried.
+const MEMBER_BYTES: u64 = 8 << 20;
+/// What each further member has more where members differ: no whole number of chunks.
+const MORE_BYTES: u64 = (1 << 20) + 20_480;
+
+/// One array.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// Also the array's name.
+    pub name: &'static str,
+    /// As both sides name it.
+    pub level: &'static str,
+    /// Empty for the level's own.
+    pub layout: &'static str,
+    /// Members.
+    pub members: usize,
+    /// KiB; 0 where the level has no chunks.
+    pub chunk_kib: u32,
+    /// Version of the superblock.
+    pub metadata: &'static str,
+    /// With an internal bitmap.
+    pub bitmap: bool,
+    /// Members of unequal size.
+    pub unequal: bool,
+    /// How many members may be lost, whichever they are.
+    pub may_lose: usize,
+    /// Every set of lost members is tried, not just some.
+    pub every_loss: bool,
+    /// Left out unless `URAID_REFEREE_ALL=1`: its like is among the others.
+    pub extra: bool,
+}
+
+const fn case(name: &'static str, level: &'static str, layout: &'static str, members: usize, chunk_kib: u32) -> Case {
+    Case {
+        name,
+        level,
+        layout,
+        members,
+        chunk_kib,
+        metadata: "1.2",
+        bitmap: false,
+        unequal: false,
+        may_lose: 0,
+        every_loss: false,
+        extra: false,
+    }
+}
+
+impl Case {
+    const fn metadata(self, metadata: &'static str) -> Case {
+        Case { metadata, ..self }
+    }
+
+    const fn bitmap(self) -> Case {
+        Case { bitmap: true, ..self }
+    }
+
+    const fn unequal(self) -> Case {
+        Case { unequal: true, ..self }
+    }
+
+    const fn may_lose(self, may_lose: usize) -> Case {
+        Case { may_lose, ..self }
+    }
+
+    const fn every_loss(self) -> Case {
+        Case { every_loss: true, ..self }
+    }
+
+    const fn extra(self) -> Case {
+        Case { extra: true, ..self }
+    }
+
+    /// Options that `mdadm --create` and `uraid create` both take.
+    pub fn options(&self) -> Vec<String> {
+        let mut options = vec![
+            format!("--level={}", self.level),
+            format!("--raid-devices={}", self.members),
+            format!("--metadata={}", self.metadata),
+            format!("--name={}", self.name),
+        ];
+        if self.chunk_kib > 0 {
+            options.push(format!("--chunk={}", self.chunk_kib));
+        }
+        if !self.layout.is_empty() {
+            options.push(format!("--layout={}", self.layout));
+        }
+        if self.is_redundant() {
+            options.push(format!("--bitmap={}", if self.bitmap { "internal" } else { "none" }));
+        }
+        options
+    }
+
+    /// Are there copies or parity to check?
+    pub fn is_redundant(&self) -> bool {
+        self.may_lose > 0
+    }
+
+    /// Size of a member in bytes.
+    pub fn member_bytes(&self, index: usize) -> u64 {
+        MEMBER_BYTES + if self.unequal { index as u64 * MORE_BYTES } else { 0 }
+    }
+
+    /// The members' files in `dir`.
+    pub fn files(&self, dir: &Path) -> Vec<PathBuf> {
+        (0..self.members).map(|index| dir.join(format!("{}.{index}", self.name))).collect()
+    }
+
+    /// Sets of members to lose that leave enough: each but for time's sake.
+    pub fn losses(&self) -> Vec<Vec<usize>> {
+        let all: Vec<Vec<usize>> = (1u32..1 << self.members)
+            .filter(|set| set.count_ones() as usize == self.may_lose)
+            .map(|set| (0..self.members).filter(|index| set & 1 << index != 0).collect())
+            .collect();
+        let step = if self.every_loss || everything() { 1 } else { (all.len() / 2).max(1) };
+        all.into_iter().step_by(step).collect()
+    }
+}
+
+/// Is the long set of cases asked for?
+pub fn everything() -> bool {
+    std::env::var_os("URAID_REFEREE_ALL").is_some_and(|value| value == "1")
+}
+
+/// The cases of a table that are to be run.
+pub fn chosen(cases: &[Case]) -> Vec<Case> {
+    cases.iter().copied().filter(|case| !case.extra || everything()).collect()
+}
+
+/// Without parity: one after another, stripes, mirrors.
+pub const PLAIN: &[Case] = &[
+    case("linear", "linear", "", 2, 0),
+    case("linear-unequal", "linear", "", 3, 0).metadata("1.0").unequal(),
+    case("stripe", "0", "", 3, 16).metadata("1.1"),
+    case("stripe-big", "0", "", 2, 512).extra(),
+    case("stripe-original", "0", "original", 4, 64).unequal(),
+    case("stripe-alternate", "0", "alternate", 3, 4).unequal().metadata("1.0"),
+    case("mirror", "1", "", 2, 0).may_lose(1),
+    case("mirror3", "1", "", 3, 0).may_lose(2).bitmap().metadata("1.0").every_loss(),
+    case("mirror-front", "1", "", 2, 0).may_lose(1).bitmap().metadata("1.1").extra(),
+];
+
+/// One parity.
+pub const PARITY: &[Case] = &[
+    case("four", "4", "", 4, 64).may_lose(1).every_loss(),
+    case("four-end", "4", "", 3, 16).may_lose(1).bitmap().metadata("1.0").extra(),
+    case("five-la", "5", "left-asymmetric", 4, 4).may_lose(1).metadata("1.0"),
+    case("five-ra", "5", "right-asymmetric", 3, 16).may_lose(1).bitmap(),
+    case("five-ls", "5", "left-symmetric", 5, 64).may_lose(1).every_loss(),
+    case("five-rs", "5", "right-symmetric", 4, 128).may_lose(1).metadata("1.1"),
+    case("five-p0", "5", "parity-first", 3, 512).may_lose(1).bitmap().metadata("1.0"),
+    case("five-pn", "5", "parity-last", 4, 32).may_lose(1),
+    case("five-two", "5", "left-symmetric", 2, 16).may_lose(1).extra(),
+];
+
+/// Two parities.
+pub const TWO_PARITIES: &[Case] = &[
+    case("six-la", "6", "left-asymmetric", 4, 16).may_lose(2).metadata("1.1"),
+    case("six-ra", "6", "right-asymmetric", 5, 4).may_lose(2).bitmap().metadata("1.0"),
+    case("six-ls", "6", "left-symmetric", 5, 64).may_lose(2).every_loss(),
+    case("six-rs", "6", "right-symmetric", 6, 32).may_lose(2).bitmap(),
+    case("six-p0", "6", "parity-first", 5, 128).may_lose(2),
+    case("six-pn", "6", "parity-last", 4, 512).may_lose(2),
+    case("six-wide", "6", "left-symmetric", 8, 64).may_lose(2).bitmap().extra(),
+];
+
+/// Striped copies.
+pub const COPIES: &[Case] = &[
+    case("ten-n2", "10", "n2", 4, 64).may_lose(1).every_loss(),
+    case("ten-n2-odd", "10", "n2", 3, 16).may_lose(1).bitmap().metadata("1.0"),
+    case("ten-n3", "10", "n3", 5, 4).may_lose(2).metadata("1.1"),
+    case("ten-f2", "10", "f2", 4, 32).may_lose(1).bitmap(),
+    case("ten-f2-odd", "10", "f2", 3, 64).may_lose(1).metadata("1.0").extra(),
+    case("ten-f3", "10", "f3", 5, 16).may_lose(2),
+    case("ten-o2", "10", "o2", 4, 128).may_lose(1).metadata("1.1"),
+    case("ten-o2-odd", "10", "o2", 5, 512).may_lose(1),
+    case("ten-o3", "10", "o3", 4, 16).may_lose(2).bitmap(),
+];

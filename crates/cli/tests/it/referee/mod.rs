@@ -1,0 +1,8 @@
+//! The real Linux md against the program: what one writes the other reads, recovers, resyncs or refuses.
+//!
+//! `URAID_REFEREE_ALL=1` runs more cases; without the packages of the referee the tests are skipped, see `uraid_referee`.
+
+mod cases;
+mod guest;
+mod host;
+mod reads;
