@@ -220,6 +220,7 @@ impl Engine {
             }
         };
         let Op::CopyWrite(op) = &mut self.ops[key] else { panic!("writes join writes") };
+        self.counters.joined += u64::from(op.requests.last().is_some_and(|&last| last != request));
         op.requests.push(request);
         op.new.lay(array.0..array.0 + len.0, data(len));
         len

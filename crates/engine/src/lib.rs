@@ -26,6 +26,7 @@
 
 mod codec;
 mod copies;
+mod counters;
 mod event;
 mod extents;
 mod flush;
@@ -49,6 +50,7 @@ use uraid_device::{Pool, Shared};
 use uraid_geometry::{Copies, Geometry, Parity};
 use uraid_types::{Sector, SectorCount};
 
+pub use counters::Counters;
 pub use event::{
     Effect, Event, FailureKind, MemberState, Outcome, Request, RequestError, RequestId, Snapshot, SyncKind, SyncProgress,
 };
@@ -59,7 +61,7 @@ use lock::Locks;
 use members::Members;
 use meta::Meta;
 use ops::{IoRef, Op};
-use requests::{Parked, Pending, ReadPiece};
+use requests::{Parked, Pending};
 use sync::SyncRun;
 
 /// The write-intent bitmap as found on the members.
@@ -168,6 +170,7 @@ pub struct Engine {
     started: bool,
     final_checkpoint: bool,
     now_ms: u64,
+    counters: Counters,
     out: Vec<Effect>,
 }
 
@@ -226,6 +229,7 @@ impl Engine {
             started: false,
             final_checkpoint: false,
             now_ms: 0,
+            counters: Counters::default(),
             out: Vec::new(),
         }
     }
@@ -311,6 +315,12 @@ impl Engine {
         self.intent.as_ref().map(|intent| (intent.count_on_disk(), intent.len()))
     }
 
+    /// How often which path was taken.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
     /// Are there writes that the superblocks show as under way?
     #[must_use]
     pub fn is_dirty(&self) -> bool {
@@ -329,16 +339,6 @@ impl Engine {
             Geometry::Copies(copies) => copies,
             Geometry::Parity(_) => panic!("a level with parity has no copies"),
         }
-    }
-
-    /// Reads from `array` on as far as one piece reaches; returns how far.
-    fn read_at(&mut self, array: Sector, max: SectorCount, piece: ReadPiece) -> SectorCount {
-        let Geometry::Parity(parity) = &self.geometry else { return self.read_copies(array, max, piece) };
-        let place = parity.stripe_of(array);
-        let len = SectorCount(max.0.min(parity.chunk().0 - place.offset.0));
-        let rows = requests::rows_at(parity.member_sector(place.stripe, place.offset).0, len);
-        self.read_stripe(place.stripe, place.index, rows, piece);
-        len
     }
 
     /// Writes from `array` on as far as one piece reaches; returns how far.

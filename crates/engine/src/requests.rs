@@ -1,11 +1,13 @@
 //! Requests under way: how many pieces are out, what came back, and when the reply may go.
 
 use uraid_device::Shared;
-use uraid_types::{Sector, SectorCount};
+use uraid_geometry::Geometry;
+use uraid_types::{Sector, SectorCount, StripeNo};
 
 use crate::Engine;
 use crate::event::{Effect, FailureKind, Outcome, Request, RequestError, RequestId};
 use crate::extents::Rows;
+use crate::stripe_read::StripePiece;
 
 /// A request with pieces still out.
 #[derive(Debug)]
@@ -172,14 +174,41 @@ impl Engine {
 
     fn read(&mut self, id: RequestId, start: Sector, len: SectorCount) {
         let request = self.open_request(id, false);
-        let mut at = start;
-        let end = start + len;
-        while at < end {
-            let left = SectorCount(end.0 - at.0);
-            let piece = self.add_read_piece(request);
-            at += self.read_at(at, left, piece);
+        match self.geometry {
+            Geometry::Copies(_) => {
+                let mut at = start;
+                while at < start + len {
+                    let left = SectorCount((start + len).0 - at.0);
+                    let piece = self.add_read_piece(request);
+                    at += self.read_copies(at, left, piece);
+                }
+            }
+            Geometry::Parity(_) => self.read_stripes(request, start, len),
         }
         self.piece_done(request, Ok(()));
+    }
+
+    /// Splits a read at chunk bounds and hands each stripe its pieces at once, so that what is lost is rebuilt in one go.
+    fn read_stripes(&mut self, request: usize, start: Sector, len: SectorCount) {
+        let mut pieces: Vec<(StripeNo, StripePiece)> = Vec::new();
+        let mut at = start;
+        while at < start + len {
+            let piece = self.add_read_piece(request);
+            let parity = self.parity();
+            let place = parity.stripe_of(at);
+            let part = SectorCount(((start + len).0 - at.0).min(parity.chunk().0 - place.offset.0));
+            let rows = rows_at(parity.member_sector(place.stripe, place.offset).0, part);
+            pieces.push((place.stripe, StripePiece { piece, index: place.index, rows }));
+            at += part;
+        }
+        let mut pieces = pieces.into_iter().peekable();
+        while let Some((stripe, piece)) = pieces.next() {
+            let mut of_stripe = vec![piece];
+            while let Some((_, piece)) = pieces.next_if(|(next, _)| *next == stripe) {
+                of_stripe.push(piece);
+            }
+            self.read_stripe(stripe, of_stripe);
+        }
     }
 
     /// Splits a write; `data` gives the bytes of a piece by its offset from `start` and its length.

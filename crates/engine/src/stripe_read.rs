@@ -2,25 +2,34 @@
 //!
 //! A block that its member cannot read is answered from redundancy, then rewritten and read again ([`StripeFix`]).
 
-use uraid_device::{Buf, IoOp};
+use uraid_device::{Buf, IoOp, Shared};
 use uraid_geometry::ParityRole;
 use uraid_types::{Sector, SectorCount, Slot, StripeNo};
 
 use crate::Engine;
 use crate::codec::{Blocks, Place};
 use crate::event::{Effect, FailureKind, RequestError};
-use crate::extents::{Rows, bytes_of};
+use crate::extents::{Rows, bytes_of, within};
 use crate::lock::Mode;
 use crate::ops::{Done, Op};
 use crate::planner::parity_to_rebuild;
 use crate::requests::ReadPiece;
 
+/// A piece of a read that lies in one block of a stripe.
+#[derive(Debug)]
+pub(crate) struct StripePiece {
+    pub piece: ReadPiece,
+    /// Syndrome index of the block.
+    pub index: usize,
+    /// Member data sectors.
+    pub rows: Rows,
+}
+
 /// A piece that one member answers.
 #[derive(Debug)]
 pub(crate) struct DirectRead {
-    piece: ReadPiece,
     stripe: StripeNo,
-    index: usize,
+    piece: StripePiece,
 }
 
 /// The blocks of the same rows of a stripe that have been gathered.
@@ -35,11 +44,10 @@ struct Gather {
     outstanding: usize,
 }
 
-/// A piece that has to be rebuilt.
+/// Pieces of one request that are answered from the gathered rows of a stripe: some have to be rebuilt, the others come along.
 #[derive(Debug)]
 pub(crate) struct StripeRead {
-    piece: ReadPiece,
-    index: usize,
+    pieces: Vec<StripePiece>,
     gather: Gather,
 }
 
@@ -78,47 +86,63 @@ impl Gather {
 }
 
 impl Engine {
-    /// Reads from one stripe; `rows` are member data sectors.
-    pub(crate) fn read_stripe(&mut self, stripe: StripeNo, index: usize, rows: Rows, piece: ReadPiece) {
-        let slot = self.parity().data_slot(stripe, index);
-        if self.members.readable(slot, Sector(rows.end)) {
-            let key = self.ops.insert(Op::DirectRead(DirectRead { piece, stripe, index }));
+    /// Reads pieces of one request from one stripe.
+    pub(crate) fn read_stripe(&mut self, stripe: StripeNo, pieces: Vec<StripePiece>) {
+        let (direct, lost): (Vec<_>, Vec<_>) = pieces.into_iter().partition(|piece| {
+            let slot = self.parity().data_slot(stripe, piece.index);
+            self.members.readable(slot, Sector(piece.rows.end))
+        });
+        let rows = lost.iter().map(|piece| piece.rows.clone()).reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
+        // What has to be read for rebuilding anyway answers these pieces too.
+        let comes_along = |piece: &StripePiece| {
+            rows.as_ref().is_some_and(|all| all.start <= piece.rows.start && piece.rows.end <= all.end)
+        };
+        let (along, direct): (Vec<_>, Vec<_>) = direct.into_iter().partition(comes_along);
+        for piece in direct {
+            let (slot, rows) = (self.parity().data_slot(stripe, piece.index), piece.rows.clone());
+            let key = self.ops.insert(Op::DirectRead(DirectRead { stripe, piece }));
             self.send_read(key, slot, rows);
-        } else {
-            self.rebuild_for_read(stripe, index, rows, piece, Vec::new());
+        }
+        if let Some(rows) = rows {
+            let pieces = lost.into_iter().chain(along).collect();
+            self.rebuild_for_read(pieces, Gather::new(stripe, rows, self.members.len(), Vec::new()));
         }
     }
 
     pub(crate) fn direct_read_done(&mut self, key: usize, op: DirectRead, done: Done) {
         self.ops.remove(key);
         match (done.op, done.error) {
-            (IoOp::Read { into, .. }, None) => self.read_piece_done(op.piece, Ok(into.share())),
-            _ => self.rebuild_for_read(op.stripe, op.index, done.rows, op.piece, vec![done.slot]),
+            (IoOp::Read { into, .. }, None) => self.read_piece_done(op.piece.piece, Ok(into.share())),
+            _ => {
+                let gather = Gather::new(op.stripe, done.rows, self.members.len(), vec![done.slot]);
+                self.rebuild_for_read(vec![op.piece], gather);
+            }
         }
     }
 
-    fn rebuild_for_read(&mut self, stripe: StripeNo, index: usize, rows: Rows, piece: ReadPiece, unreadable: Vec<Slot>) {
-        let gather = Gather::new(stripe, rows, self.members.len(), unreadable);
-        let key = self.ops.insert(Op::StripeRead(StripeRead { piece, index, gather }));
+    fn rebuild_for_read(&mut self, pieces: Vec<StripePiece>, gather: Gather) {
+        let stripe = gather.stripe;
+        let key = self.ops.insert(Op::StripeRead(StripeRead { pieces, gather }));
         if self.locks.acquire(stripe.0, key, Mode::Read) {
             self.granted(key);
         }
     }
 
     pub(crate) fn stripe_read_locked(&mut self, key: usize, mut op: StripeRead) {
-        let slot = self.parity().data_slot(op.gather.stripe, op.index);
-        let wanted = self.sources(&op.gather, slot);
-        match wanted {
-            Some(slots) if slots.is_empty() => self.answer_stripe_read(key, op, slot),
-            Some(slots) => {
-                op.gather.outstanding = slots.len();
-                let rows = op.gather.rows.clone();
-                self.ops[key] = Op::StripeRead(op);
-                for slot in slots {
-                    self.send_read(key, slot, rows.clone());
-                }
-            }
-            None => self.fail_stripe_read(key, op, slot),
+        let parity = self.parity();
+        let wanted = op.pieces.iter().map(|piece| self.sources(&op.gather, parity.data_slot(op.gather.stripe, piece.index)));
+        // A piece that cannot be had does not keep the others from their sources.
+        let mut slots: Vec<Slot> = wanted.flatten().flatten().collect();
+        slots.sort_unstable();
+        slots.dedup();
+        if slots.is_empty() {
+            return self.answer_stripe_read(key, op);
+        }
+        op.gather.outstanding = slots.len();
+        let rows = op.gather.rows.clone();
+        self.ops[key] = Op::StripeRead(op);
+        for slot in slots {
+            self.send_read(key, slot, rows.clone());
         }
     }
 
@@ -163,33 +187,36 @@ impl Engine {
         }
     }
 
-    fn answer_stripe_read(&mut self, key: usize, mut op: StripeRead, slot: Slot) {
-        let bytes = match op.gather.blocks[slot.index()].take() {
-            Some(bytes) => bytes,
-            None => {
-                let rebuilt = self.gathered(&op.gather).rebuild_data(&self.pool, op.gather.len_bytes());
-                let block = rebuilt.into_iter().find(|(index, _)| *index == op.index);
-                block.map(|(_, bytes)| bytes).expect("the block that was lost is among those rebuilt")
-            }
+    fn answer_stripe_read(&mut self, key: usize, op: StripeRead) {
+        let gathered = self.gathered(&op.gather);
+        let lost = op.pieces.iter().any(|piece| gathered.data[piece.index].is_none());
+        let rebuilt = if lost && gathered.recoverable() {
+            gathered.rebuild_data(&self.pool, op.gather.len_bytes())
+        } else {
+            Vec::new()
         };
-        self.end_stripe_read(key, op, Ok(bytes));
-    }
-
-    fn fail_stripe_read(&mut self, key: usize, op: StripeRead, slot: Slot) {
-        let rows = &op.gather.rows;
-        let message = format!("{slot}, member data sectors {}..{}: cannot be read or rebuilt", rows.start, rows.end);
-        self.end_stripe_read(key, op, Err(RequestError::new(FailureKind::Io, message)));
-    }
-
-    fn end_stripe_read(&mut self, key: usize, op: StripeRead, result: Result<Buf, RequestError>) {
+        self.counters.rebuilt_reads += rebuilt.len() as u64;
         self.ops.remove(key);
-        let Gather { stripe, rows, unreadable, .. } = op.gather;
-        if result.is_ok() {
+        let Gather { stripe, rows, unreadable, blocks, .. } = op.gather;
+        let slot_of = |index: usize| self.parity().data_slot(stripe, index);
+        let mut known: Vec<(Slot, Shared)> = rebuilt.into_iter().map(|(index, bytes)| (slot_of(index), bytes.share())).collect();
+        let read = blocks.into_iter().enumerate().filter_map(|(index, block)| Some((Slot::from_index(index), block?.share())));
+        known.extend(read);
+        let answer = |piece: &StripePiece| {
+            let slot = slot_of(piece.index);
+            let block = known.iter().find(|(known, _)| *known == slot);
+            let bytes = block.map(|(_, bytes)| bytes.slice(within(rows.start, &piece.rows)));
+            (piece.piece, bytes.ok_or_else(|| lost_block(slot, &piece.rows)))
+        };
+        let answers: Vec<(ReadPiece, Result<Shared, RequestError>)> = op.pieces.iter().map(answer).collect();
+        if answers.iter().all(|(_, answer)| answer.is_ok()) {
             for slot in unreadable {
                 self.fix_stripe(stripe, slot, rows.clone());
             }
         }
-        self.read_piece_done(op.piece, result.map(Buf::share));
+        for (piece, answer) in answers {
+            self.read_piece_done(piece, answer);
+        }
         self.unlock(stripe.0);
     }
 
@@ -283,4 +310,9 @@ impl Engine {
         self.ops.remove(key);
         self.unlock(op.gather.stripe.0);
     }
+}
+
+fn lost_block(slot: Slot, rows: &Rows) -> RequestError {
+    let message = format!("{slot}, member data sectors {}..{}: cannot be read or rebuilt", rows.start, rows.end);
+    RequestError::new(FailureKind::Io, message)
 }

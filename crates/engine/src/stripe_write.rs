@@ -99,6 +99,7 @@ impl Engine {
         };
         let Op::StripeWrite(op) = &mut self.ops[key] else { panic!("writes join writes") };
         let first = op.requests.is_empty();
+        self.counters.joined += u64::from(op.requests.last().is_some_and(|&last| last != request));
         op.requests.push(request);
         op.new[index].lay(rows, data);
         if first {
@@ -269,6 +270,15 @@ impl Engine {
                 let blocks = [(p_slot, p), (q_slot, q)];
                 writes.extend(blocks.into_iter().filter_map(|(slot, block)| Some((slot?, run.clone(), vec![block?]))));
             }
+        }
+        for segment in &op.segments {
+            let counter = match segment.plan.method {
+                Method::Reconstruct => &mut self.counters.reconstructs,
+                Method::ReadModifyWrite(_) => &mut self.counters.read_modify_writes,
+                Method::RebuildFirst => &mut self.counters.rebuilds_first,
+                Method::DataOnly => &mut self.counters.data_only,
+            };
+            *counter += 1;
         }
         op.writing = true;
         op.outstanding = writes.len();

@@ -130,6 +130,7 @@ impl Engine {
             if let Some(to) = skip {
                 run.windows.insert(run.next, Some(to));
                 run.next = to;
+                self.counters.skips += 1;
                 self.advance_sync();
                 continue;
             }

@@ -1,7 +1,7 @@
 //! What a running array says of itself.
 
 use serde::{Deserialize, Serialize};
-use uraid_engine::{MemberState, SyncProgress};
+use uraid_engine::{Counters, MemberState, SyncProgress};
 use uraid_format::MinorVersion;
 
 use super::Core;
@@ -117,6 +117,12 @@ fn sync_status(progress: SyncProgress, complete: bool) -> SyncStatus {
 }
 
 impl Core {
+    /// How often the engine took which path.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.engine.counters()
+    }
+
     /// See [`Status`].
     ///
     /// # Panics

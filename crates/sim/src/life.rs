@@ -1,0 +1,274 @@
+//! A run from seed to end: lives of the array, each begun by assembling it and ended by a power cut or a shutdown.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use uraid_array::core::{Core, Input};
+use uraid_device::{IoOp, Pool};
+use uraid_engine::MemberState;
+use uraid_geometry::{Geometry, Shape};
+use uraid_types::{SectorCount, Slot};
+
+use crate::assemble::{Assembled, assemble, read_super};
+use crate::disk::Loss;
+use crate::marks::Marks;
+use crate::model::{ANY, Model, ZERO};
+use crate::rng::Rng;
+use crate::setup::{Areas, Setup, data_sector};
+use crate::world::{Mutation, Stop, World};
+
+/// Runs the seed to its end.
+///
+/// # Errors
+/// Which rule was broken.
+pub(crate) fn run(seed: u64, mutation: Option<Mutation>, trace: bool) -> Result<Marks, String> {
+    let mut world = World::new(seed, mutation, trace)?;
+    let lives = 1 + world.rng.below(4);
+    for life in 1..=lives {
+        let last = life == lives;
+        world.say(|| format!("life {life} of {lives}"));
+        let result = world.live(last);
+        world.count_paths();
+        match result {
+            Ok(()) => {}
+            Err(Stop::Crash) => world.marks.hit("crash"),
+            Err(Stop::Bug(bug)) => return Err(format!("{bug} [{:?}]", world.setup)),
+        }
+        world.power_cut();
+    }
+    Ok(world.marks)
+}
+
+impl World {
+    fn new(seed: u64, mutation: Option<Mutation>, trace: bool) -> Result<World, String> {
+        let mut rng = Rng::new(seed);
+        let setup = Setup::choose(&mut rng);
+        let mut disks = setup.create(&mut rng)?;
+        if mutation == Some(Mutation::FlushLies) {
+            disks[0].flush_lies = true;
+        }
+        let raw = read_super(disks[0].durable()).ok_or("a new disk has no superblock")?;
+        let superblock = raw.superblock();
+        let size = if setup.level.is_redundant() { superblock.used_size } else { superblock.data_size };
+        let shape = Shape {
+            level: setup.level,
+            layout: setup.layout,
+            raid_disks: setup.slots,
+            chunk: superblock.chunk,
+            member_sectors: vec![size; usize::from(setup.slots)],
+        };
+        let geometry = Geometry::new(&shape).map_err(|error| format!("{setup:?}: {error}"))?;
+        let model = Model::new(geometry.capacity().0, if setup.assume_clean { ZERO } else { ANY });
+        if trace {
+            println!("{setup:?}, {} array sectors", geometry.capacity().0);
+        }
+        Ok(World {
+            areas: Areas::of(superblock),
+            rng,
+            setup,
+            geometry,
+            disks,
+            pool: Pool::new(8 << 20),
+            model,
+            marks: Marks::default(),
+            mutation,
+            trace,
+            now: 1,
+            now_ms: 1000,
+            core: None,
+            under_way: Vec::new(),
+            waiting: BTreeMap::new(),
+            next_request: 1,
+            next_value: ZERO + 1,
+            commands: VecDeque::new(),
+            results: VecDeque::new(),
+            crash_in: None,
+            stopped: false,
+            read_only: false,
+            slot_of: BTreeMap::new(),
+            attached: BTreeSet::new(),
+            joining: BTreeSet::new(),
+            released: BTreeSet::new(),
+            losses: Vec::new(),
+            broken: false,
+            holes: BTreeSet::new(),
+            io_errors_excused: false,
+            out_of_space: false,
+            ended_runs: Vec::new(),
+            newest_events: 0,
+        })
+    }
+
+    /// One life; the last one has no faults and ends with everything checked.
+    fn live(&mut self, last: bool) -> Result<(), Stop> {
+        self.marks.hit("life");
+        self.crash_in = None;
+        self.begin(last)?;
+        if !last && self.rng.chance(70) {
+            let outputs = self.rng.pick(&[20, 60, 200, 600, 2000]);
+            self.crash_in = Some(self.rng.below(outputs));
+        }
+        self.handle(Input::Start)?;
+        let steps = self.rng.pick(&[50, 200, 500, 900]);
+        for _ in 0..steps {
+            self.step(!last)?;
+            if self.broken && self.rng.chance(5) {
+                break;
+            }
+        }
+        if !last && self.rng.chance(30) {
+            return Err(Stop::Crash);
+        }
+        self.drain()?;
+        if !self.broken {
+            self.check_everything()?;
+        }
+        self.shut_down()?;
+        self.marks.hit("shutdown");
+        Ok(())
+    }
+
+    /// The power goes: unflushed and unfinished writes are kept, lost or torn.
+    fn power_cut(&mut self) {
+        self.now += 1;
+        let loss = self.rng.pick(&[Loss::Kept, Loss::Lost, Loss::Torn, Loss::Torn]);
+        self.say(|| format!("power cut: {loss:?}"));
+        if self.under_way.iter().any(|way| matches!(way.io.op, IoOp::Write { .. }) && !self.in_data(way.io.op.offset_bytes())) {
+            self.marks.hit("crash in metadata");
+        }
+        for way in std::mem::take(&mut self.under_way) {
+            if let (IoOp::Write { offset_bytes, from }, false) = (way.io.op, self.disks[way.io.member].dead) {
+                let rng = &mut self.rng;
+                self.disks[way.io.member].write(offset_bytes, &from, || loss == Loss::Kept || rng.chance(50));
+            }
+        }
+        self.note_holes();
+        for disk in &mut self.disks {
+            if loss == Loss::Torn && !disk.unflushed_blocks().is_empty() {
+                self.marks.hit("torn write");
+            }
+            disk.crash(loss, &mut self.rng);
+        }
+        self.model.crash(self.now);
+        self.waiting.clear();
+        self.commands.clear();
+        self.core = None;
+    }
+
+    /// The stripes with writes that were not made durable: parity and data may disagree there.
+    fn note_holes(&mut self) {
+        if !self.level().has_parity() {
+            return;
+        }
+        let at_risk: Vec<u64> = self.model.unsafe_sectors().collect();
+        for sector in at_risk {
+            self.holes.extend(self.stripes_of(&(sector..sector + 1)));
+        }
+        for disk in &mut self.disks {
+            // What parity would give for an unreadable block there is no better than nothing.
+            let areas = self.areas;
+            let chunk = self.geometry.shape().chunk.0;
+            let holes = &self.holes;
+            disk.mend(|byte| {
+                (areas.data_byte..areas.data_end_byte).contains(&byte) && holes.contains(&(data_sector(&areas, byte) / chunk))
+            });
+        }
+    }
+
+    /// Puts the array together from what the disks durably hold.
+    fn begin(&mut self, last: bool) -> Result<(), Stop> {
+        self.read_only = !last && self.rng.chance(6);
+        let assembled = self.assemble()?;
+        let config = assembled.config;
+        self.slot_of = config.members.iter().filter_map(|member| Some((member.key, member.slot?))).collect();
+        self.attached = config.members.iter().map(|member| member.key).collect();
+        // Spares may have an older bitmap; it is written whole with their first superblock.
+        self.joining = self.attached.iter().copied().filter(|key| !self.slot_of.contains_key(key)).collect();
+        self.released = assembled.left_out.iter().copied().collect();
+        (self.broken, self.stopped, self.out_of_space) = (false, false, false);
+        self.losses.clear();
+        self.ended_runs.clear();
+        if config.events < self.newest_events.saturating_sub(2) {
+            return Err(Stop::Bug(format!("events went back from {} to {}", self.newest_events, config.events)));
+        }
+        self.newest_events = config.events;
+        let incomplete: Vec<Slot> =
+            (0..config.slots.len()).filter(|&slot| config.slots[slot] != MemberState::InSync).map(Slot::from_index).collect();
+        self.marks.add("member left out", assembled.left_out.len() as u64);
+        if self.read_only {
+            self.marks.hit("assembled read-only");
+        }
+        if assembled.dirty && !incomplete.is_empty() && self.level().has_parity() {
+            self.marks.hit("assembled forced");
+        }
+        if !assembled.dirty {
+            self.holes.clear();
+        }
+        if config.slots.iter().any(|state| matches!(state, MemberState::Rebuilding { recovered } if recovered.0 > 0)) {
+            self.marks.hit("recovery resumed");
+        }
+        if config.resync_from.is_some_and(|from| from.0 > 0) {
+            self.marks.hit("resync resumed");
+        }
+        incomplete.iter().for_each(|&slot| self.open_hole_for(slot));
+        self.io_errors_excused = !self.redundant() || (!incomplete.is_empty() && self.disks.iter().any(crate::disk::Disk::has_bad_blocks));
+        self.say(|| {
+            format!(
+                "assembled: {:?}, resync from {:?}, events {}, read-only {}, bitmap {:?}, left out {:?}, holes {:?}",
+                config.slots,
+                config.resync_from,
+                config.events,
+                config.read_only,
+                config.bitmap.as_ref().map(|(found, ..)| &found.set),
+                self.released,
+                self.holes
+            )
+        });
+        self.core = Some(Core::new(config));
+        Ok(())
+    }
+
+    /// Adds up which paths the engine took in this life.
+    fn count_paths(&mut self) {
+        let Some(core) = &self.core else { return };
+        let counters = core.counters();
+        let paths = [
+            ("reconstruct", counters.reconstructs),
+            ("read-modify-write", counters.read_modify_writes),
+            ("rebuild first", counters.rebuilds_first),
+            ("direct write", counters.data_only),
+            ("write joined", counters.joined),
+            ("degraded read", counters.rebuilt_reads),
+            ("bitmap skip", counters.skips),
+        ];
+        for (mark, count) in paths {
+            self.marks.add(mark, count);
+        }
+    }
+
+    fn assemble(&mut self) -> Result<Assembled, Stop> {
+        let events = |disk: &crate::disk::Disk| read_super(disk.durable()).map_or(0, |raw| raw.superblock().events);
+        let newest = self.disks.iter().map(events).max().unwrap_or(0);
+        let come_back: Vec<bool> = self.disks.iter().map(|disk| !disk.dead || self.rng.chance(60)).collect();
+        let alive = (0..self.disks.len()).filter(|&key| come_back[key]);
+        // Without the freshest member an old state would be taken for the present one; an administrator is asked about that.
+        let fresh = alive.map(|key| events(&self.disks[key])).max() == Some(newest);
+        let found = assemble(&self.disks, |key| fresh && come_back[key], self.read_only, &self.pool);
+        let found = match found {
+            Ok(found) => {
+                self.disks.iter_mut().zip(&come_back).filter(|(_, back)| **back).for_each(|(disk, _)| disk.dead = false);
+                found
+            }
+            Err(_) => {
+                self.disks.iter_mut().for_each(|disk| disk.dead = false);
+                assemble(&self.disks, |_| true, self.read_only, &self.pool)
+                    .map_err(|why| Stop::Bug(format!("with every disk back the array does not start: {why}")))?
+            }
+        };
+        Ok(found)
+    }
+
+    /// Bytes of the array's logical block in sectors.
+    pub(crate) fn block_sectors(&self) -> u64 {
+        SectorCount::floor_bytes(u64::from(self.setup.block_bytes)).0
+    }
+}
