@@ -94,9 +94,8 @@ impl Engine {
         });
         let rows = lost.iter().map(|piece| piece.rows.clone()).reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
         // What has to be read for rebuilding anyway answers these pieces too.
-        let comes_along = |piece: &StripePiece| {
-            rows.as_ref().is_some_and(|all| all.start <= piece.rows.start && piece.rows.end <= all.end)
-        };
+        let comes_along =
+            |piece: &StripePiece| rows.as_ref().is_some_and(|all| all.start <= piece.rows.start && piece.rows.end <= all.end);
         let (along, direct): (Vec<_>, Vec<_>) = direct.into_iter().partition(comes_along);
         for piece in direct {
             let (slot, rows) = (self.parity().data_slot(stripe, piece.index), piece.rows.clone());
@@ -190,11 +189,8 @@ impl Engine {
     fn answer_stripe_read(&mut self, key: usize, op: StripeRead) {
         let gathered = self.gathered(&op.gather);
         let lost = op.pieces.iter().any(|piece| gathered.data[piece.index].is_none());
-        let rebuilt = if lost && gathered.recoverable() {
-            gathered.rebuild_data(&self.pool, op.gather.len_bytes())
-        } else {
-            Vec::new()
-        };
+        let rebuilt =
+            if lost && gathered.recoverable() { gathered.rebuild_data(&self.pool, op.gather.len_bytes()) } else { Vec::new() };
         self.counters.rebuilt_reads += rebuilt.len() as u64;
         self.ops.remove(key);
         let Gather { stripe, rows, unreadable, blocks, .. } = op.gather;
