@@ -1,8 +1,19 @@
 //! The binary `uraid`: commands, their options, their output. Everything else is in the libraries.
 
 mod args;
+mod bed;
 mod commands;
+mod control;
+mod daemon;
+mod mdstat;
+mod members;
 mod output;
+mod present;
+mod running;
+mod signals;
+mod sizes;
+mod transfer;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -14,8 +25,8 @@ fn main() -> ExitCode {
     match commands::run(args.command) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            eprintln!("uraid: {error:#}");
-            output::Exit::Failed.into()
+            output::note(format_args!("{error:#}"));
+            output::exit_for(&error).into()
         }
     }
 }

@@ -1,12 +1,29 @@
-//! `uraid bench ...`.
+//! `uraid bench ...`: how fast the parts are on this machine.
+
+pub mod kernels;
+mod resync;
 
 use crate::output::Exit;
 
 /// What to measure.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {}
+pub enum Command {
+    /// P and Q: every algorithm, in the form that the kernel prints
+    Parity(kernels::ParityArgs),
+    /// RAID5's checksum: every algorithm
+    Xor(kernels::XorArgs),
+    /// CRC32C: every algorithm
+    Crc32c(kernels::CrcArgs),
+    /// A resync of RAID6 on files: the first pass writes parity, the second finds it right
+    Resync(resync::Args),
+}
 
 /// Runs it.
-pub fn run(_command: &Command) -> anyhow::Result<Exit> {
-    anyhow::bail!("not built yet")
+pub fn run(command: &Command) -> anyhow::Result<Exit> {
+    match command {
+        Command::Parity(args) => kernels::parity(args),
+        Command::Xor(args) => kernels::xor(args),
+        Command::Crc32c(args) => kernels::crc32c(args),
+        Command::Resync(args) => resync::run(args),
+    }
 }
