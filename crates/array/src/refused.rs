@@ -31,7 +31,7 @@ impl std::error::Error for Refused {}
 #[non_exhaustive]
 pub enum RefusedReason {
     /// It could not be read.
-    #[error("{0}")]
+    #[error("{}", without_name(.0))]
     Unreadable(#[source] DeviceError),
     /// None of md's superblocks at any of their places.
     #[error("no md superblock is on it; {}", found_instead(.found.as_ref()))]
@@ -180,6 +180,13 @@ pub enum RefusedReason {
         /// `faulty` or `journal`.
         role: &'static str,
     },
+}
+
+/// What failed, for a sentence that begins with the member's name already.
+fn without_name(error: &DeviceError) -> String {
+    let place =
+        if error.len_bytes > 0 { format!(" {} bytes at byte {}", error.len_bytes, error.offset_bytes) } else { String::new() };
+    format!("cannot {}{place}: {}", error.operation, error.source)
 }
 
 fn found_instead(found: Option<&Signature>) -> String {

@@ -29,7 +29,8 @@ impl Merged {
         let chunk_bytes = newest.superblock.chunk_bytes;
         let count = bits_for(resync_sectors, chunk_bytes);
         let mut bits = if is_current { Bitmap::new_clean(count) } else { Bitmap::new_dirty(count) };
-        for bitmap in found().filter(|bitmap| is_current && bitmap.superblock.events >= events) {
+        // An active member may be one update behind: what its bits say too much costs a little resync, no more.
+        for bitmap in found().filter(|_| is_current) {
             if bitmap.superblock.chunk_bytes != chunk_bytes || bitmap.superblock.is_stale() {
                 bits.set_range(0..count);
             }

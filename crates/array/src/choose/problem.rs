@@ -100,7 +100,7 @@ pub enum AssembleProblem {
     },
     /// The write hole.
     #[error(
-        "the {level} array was not stopped cleanly and {missing} of its slots are not in sync: where a write was under way, parity and \
+        "the {level} array was not stopped cleanly and is degraded (slots not in sync: {missing}): where a write was under way, parity and \
          data may disagree, and what parity then gives for a missing member is wrong without notice (the write hole); give the missing \
          members, or --force takes the parity for good"
     )]

@@ -83,15 +83,15 @@ impl<'a> Planner<'a> {
         let held = self.slots().map(|slot| self.judged.holder(slot));
         let (holders, states): (Vec<_>, Vec<_>) = held.map(|held| (held.map(|(index, _)| index), state(held))).unzip();
         let geometry = self.geometry(&holders, &states)?;
-        if !self.options.run && !self.options.force {
-            self.check_last_time()?;
-        }
         let degraded = states.iter().filter(|&&state| state != MemberState::InSync).count();
         let level = self.newest.level;
         let dirty = level.is_redundant() && self.newest.resync_offset.is_some();
         let write_hole = dirty && level.has_parity() && degraded > 0;
         if write_hole && !self.options.force {
             return Err(AssembleProblem::DirtyDegraded { level, missing: degraded });
+        }
+        if !self.options.run && !self.options.force {
+            self.check_last_time()?;
         }
         let block = self.block(&holders, &geometry)?;
         let bitmap = self.bitmap(&holders, &states);

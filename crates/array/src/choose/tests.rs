@@ -323,6 +323,48 @@ fn a_spare_made_active_just_before_a_crash_is_still_a_spare() {
     assert_eq!((line_up(&assembly).as_str(), assembly.spares.len()), ("a -", 1));
 }
 
+/// Superblocks as a kernel 6.1 left them: RAID5 with a spare, the member in slot 1 failed, recovery stopped at sector 2048.
+#[test]
+fn a_recovery_that_the_kernel_left_half_way_goes_on() {
+    let devices = array(Level::Raid5, 3, 1);
+    for (index, device) in devices.iter().enumerate() {
+        edit(device, |superblock| {
+            if index == 1 {
+                superblock.events = 0;
+                return;
+            }
+            superblock.events = 13;
+            superblock.roles[..4].copy_from_slice(&[
+                Role::Active(Slot(0)),
+                Role::Faulty,
+                Role::Active(Slot(2)),
+                Role::Active(Slot(1)),
+            ]);
+            superblock.recovery_offset = (index == 3).then_some(Sector(2048));
+        });
+    }
+    let assembly = start(&devices, &PLAIN);
+    assert_eq!((line_up(&assembly).as_str(), assembly.degraded, assembly.spares.len()), ("a (d@2048) c", 1, 0));
+    assert_eq!(refused(&assembly), ["b: slot 1 is held by d at 13 events; this one, at 0, is older"]);
+    assert!(survey(&candidates(&devices))[0].next_step.contains("recovery goes on by itself"));
+}
+
+/// A crash between the superblock writes of one update, as a copy of a running RAID6 showed it: half of the members are one
+/// event ahead and dirty.
+#[test]
+fn a_crash_between_superblock_writes_is_dirty_and_whole() {
+    let devices = array(Level::Raid6, 4, 0);
+    age(&devices, 17, &[]);
+    age(&devices[..2], 18, &[]);
+    devices[..2].iter().for_each(|device| edit(device, |superblock| superblock.resync_offset = Some(Sector(0))));
+    edit_bitmap(&devices[0], |bitmap| assert!(bitmap.bits.set(1)));
+    edit_bitmap(&devices[3], |bitmap| assert!(bitmap.bits.set(2)));
+    let assembly = start(&devices, &PLAIN);
+    assert_eq!((line_up(&assembly).as_str(), assembly.dirty, assembly.resync_from), ("a b c d", true, Some(Sector(0))));
+    assert_eq!(assembly.bitmap.map(|bitmap| (bitmap.current, bitmap.set)), Some((true, vec![1, 2])));
+    assert!(matches!(refuse(&devices[..3], &PLAIN).problem, AssembleProblem::DirtyDegraded { missing: 1, .. }));
+}
+
 #[test]
 fn bitmaps_are_merged_and_believed_only_when_current() {
     let devices = array(Level::Raid1, 2, 0);

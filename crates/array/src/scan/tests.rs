@@ -127,5 +127,5 @@ fn what_cannot_be_read_is_refused_with_the_cause() {
     let broken = Faulty::new(Arc::clone(&devices[0]));
     broken.control().add(Fault::new(&[Operation::Read], 5).within(4096..8192));
     let refused = scan(Arc::new(broken)).unwrap_err();
-    assert_eq!(refused.to_string(), "a: a: cannot read 4096 bytes at byte 4096: Input/output error (os error 5)");
+    assert_eq!(refused.to_string(), "a: cannot read 4096 bytes at byte 4096: Input/output error (os error 5)");
 }
