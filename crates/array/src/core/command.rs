@@ -176,8 +176,10 @@ impl Core {
         }
         let Some(slot) = self.old_slot(&own) else { return self.add(member) };
         // Its own role table says which slot it held when it last took part.
-        let missed_is_known =
-            self.bitmap.as_ref().is_some_and(|(superblock, _)| (superblock.events_cleared..=self.events).contains(&own.superblock().events));
+        let missed_is_known = self
+            .bitmap
+            .as_ref()
+            .is_some_and(|(superblock, _)| (superblock.events_cleared..=self.events).contains(&own.superblock().events));
         let recovered_all = own.superblock().recovery_offset.is_none();
         let mut raw = own;
         let number = self.free_number(Some(raw.superblock().dev_number));
@@ -216,13 +218,17 @@ impl Core {
         let super_offset = end.ok_or_else(|| does_not_fit("too small for a superblock".to_owned()))?;
         superblock.super_offset = super_offset;
         let data_end = if super_offset > superblock.data_offset { super_offset.0 } else { member.sectors };
-        let data_end = superblock.bitmap_offset.filter(|&offset| offset < 0).map_or(data_end, |offset| {
-            data_end.saturating_add_signed(i64::from(offset)).min(data_end)
-        });
+        let data_end = superblock
+            .bitmap_offset
+            .filter(|&offset| offset < 0)
+            .map_or(data_end, |offset| data_end.saturating_add_signed(i64::from(offset)).min(data_end));
         let room = data_end.saturating_sub(superblock.data_offset.0);
         if room < superblock.used_size.0 {
             let missing_kib = (superblock.used_size.0 - room).div_ceil(2);
-            return Err(does_not_fit(format!("too small by {missing_kib} KiB for the {} KiB used on each member", superblock.used_size.0 / 2)));
+            return Err(does_not_fit(format!(
+                "too small by {missing_kib} KiB for the {} KiB used on each member",
+                superblock.used_size.0 / 2
+            )));
         }
         superblock.data_size = uraid_types::SectorCount(room);
         superblock.dev_number = self.free_number(None);

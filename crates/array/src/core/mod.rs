@@ -11,9 +11,7 @@ mod status;
 use std::collections::HashMap;
 
 use uraid_device::{DeviceError, Io, IoOp, Pool};
-use uraid_engine::{
-    BitmapConfig, Config, Effect, Engine, Event, MemberState, Outcome, Request, RequestId, SyncProgress,
-};
+use uraid_engine::{BitmapConfig, Config, Effect, Engine, Event, MemberState, Outcome, Request, RequestId, SyncProgress};
 use uraid_format::{Bitmap, BitmapSuper, RawSuper};
 use uraid_geometry::Geometry;
 use uraid_types::{Sector, SectorCount, Slot};
@@ -210,7 +208,7 @@ impl Core {
     /// When two members claim a slot, or a slot with contents has no member.
     #[must_use]
     pub fn new(config: CoreConfig) -> Core {
-        let attached: Vec<Attached> = config.members.into_iter().map(Attached::new).collect();
+        let mut attached: Vec<Attached> = config.members.into_iter().map(Attached::new).collect();
         for (index, state) in config.slots.iter().enumerate() {
             let holders = attached.iter().filter(|member| member.place == Place::Slot(Slot::from_index(index))).count();
             assert_eq!(holders, usize::from(*state != MemberState::Missing), "slot {index} has one member, or none when missing");
@@ -239,6 +237,13 @@ impl Core {
             pool: config.pool,
             ..Config::new(config.geometry, config.slots)
         });
+        let mut persist = Persist::default();
+        if !config.read_only {
+            let late = roles::catch_up(&mut attached, config.events);
+            if !late.is_empty() {
+                persist.catch_up(late);
+            }
+        }
         Core {
             engine,
             attached,
@@ -247,7 +252,7 @@ impl Core {
             events: config.events,
             wall_seconds: 0,
             bitmap,
-            persist: Persist::default(),
+            persist,
             owners: HashMap::new(),
             next_token: 0,
             effects: Vec::new(),

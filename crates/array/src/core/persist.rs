@@ -17,6 +17,8 @@ use super::{Core, Notice, Output, Owner};
 #[derive(Debug)]
 enum Change {
     Superblocks(Snapshot),
+    /// Members that a crash left one event behind get what the others have, or a second crash could leave them two behind.
+    CatchUp(Vec<usize>),
     Bitmap { generation: u64, set: Vec<u64>, clear: Vec<u64> },
 }
 
@@ -44,7 +46,7 @@ impl Persist {
     pub fn put_superblocks(&mut self, snapshot: Snapshot) {
         let waiting = self.queue.iter_mut().find_map(|change| match change {
             Change::Superblocks(waiting) => Some(waiting),
-            Change::Bitmap { .. } => None,
+            Change::CatchUp(_) | Change::Bitmap { .. } => None,
         });
         match waiting {
             Some(waiting) => {
@@ -53,6 +55,19 @@ impl Persist {
             }
             None => self.queue.push_back(Change::Superblocks(snapshot)),
         }
+    }
+
+    /// A member that is one behind counts as current, and a lost one must not: its loss takes two updates. In one step of two, a
+    /// crash half way would leave members behind that were never lost.
+    fn once_more(&mut self, snapshot: Snapshot) {
+        if !self.queue.iter().any(|change| matches!(change, Change::Superblocks(_))) {
+            self.queue.push_front(Change::Superblocks(Snapshot { failure: false, ..snapshot }));
+        }
+    }
+
+    /// Brings the members with these keys, whose superblocks have been changed already, up to date first of all.
+    pub fn catch_up(&mut self, keys: Vec<usize>) {
+        self.queue.push_front(Change::CatchUp(keys));
     }
 
     pub fn put_bitmap(&mut self, generation: u64, set: Vec<u64>, clear: Vec<u64>) {
@@ -88,10 +103,10 @@ impl Core {
     fn begin_change(&mut self, change: Change) {
         let step = match &change {
             Change::Superblocks(snapshot) => {
-                // Two for a loss: a member that is one behind counts as current, and the lost one must not.
-                self.events += if snapshot.failure { 2 } else { 1 };
+                self.events += 1;
                 let roles = role_table(&self.attached, snapshot);
                 for member in self.attached.iter_mut().filter(|member| member.is_usable()) {
+                    member.enrolled = true;
                     member.update(snapshot, &roles, self.events, self.wall_seconds);
                 }
                 if let Some((superblock, _)) = &mut self.bitmap {
@@ -100,6 +115,12 @@ impl Core {
                 } else {
                     Step::WriteSuperblocks
                 }
+            }
+            Change::CatchUp(keys) => {
+                for member in self.attached.iter_mut() {
+                    member.enrolled = keys.contains(&member.key);
+                }
+                Step::WriteSuperblocks
             }
             Change::Bitmap { set, clear, .. } => {
                 if let Some((superblock, bits)) = &mut self.bitmap {
@@ -148,6 +169,8 @@ impl Core {
             self.metadata_failed(key, why);
         }
         match change {
+            Change::Superblocks(snapshot) if snapshot.failure => self.persist.once_more(snapshot),
+            Change::CatchUp(_) => {}
             Change::Superblocks(snapshot) => self.tell(Event::MetadataDone { generation: snapshot.generation }),
             Change::Bitmap { generation, .. } => self.tell(Event::BitmapDone { generation }),
         }
@@ -169,7 +192,7 @@ impl Core {
     /// Sends operations to every member that takes metadata.
     fn send_to_all(&mut self, mut ops: impl FnMut(&super::Attached) -> Vec<IoOp>) {
         let mut all = Vec::new();
-        for member in self.attached.iter().filter(|member| member.is_usable()) {
+        for member in self.attached.iter().filter(|member| member.takes_metadata()) {
             all.extend(ops(member).into_iter().map(|op| (member.key, op)));
         }
         self.persist.outstanding += all.len();
@@ -191,7 +214,7 @@ impl Core {
         let block_bytes = self.block.len_bytes();
         let bit_byte = |bit: u64| BITMAP_SUPER_BYTES + (bit / 8) as usize;
         let mut blocks: Vec<usize> = match change {
-            Change::Superblocks(_) => vec![0],
+            Change::Superblocks(_) | Change::CatchUp(_) => vec![0],
             Change::Bitmap { set, clear, .. } => {
                 let header = (!clear.is_empty()).then_some(0);
                 set.iter().chain(clear).map(|&bit| bit_byte(bit) / block_bytes).chain(header).collect()
@@ -212,7 +235,7 @@ impl Core {
         let pool = Pool::new(0);
         let changed: Vec<(usize, Shared)> =
             blocks.into_iter().map(|block| (block * block_bytes, pool.copy(&image(block)))).collect();
-        let due = self.attached.iter().any(|member| member.is_usable() && member.bitmap_due);
+        let due = self.attached.iter().any(|member| member.takes_metadata() && member.bitmap_due);
         let whole: Option<Shared> = due.then(|| {
             let blocks = superblock.area_bytes(block_bytes as u64) as usize / block_bytes;
             pool.copy(&(0..blocks).flat_map(&mut image).collect::<Vec<u8>>())
@@ -228,7 +251,7 @@ impl Core {
                 _ => changed.iter().map(|(offset, bytes)| write(*offset, bytes)).collect(),
             }
         });
-        self.attached.iter_mut().filter(|member| member.is_usable()).for_each(|member| member.bitmap_due = false);
+        self.attached.iter_mut().filter(|member| member.takes_metadata()).for_each(|member| member.bitmap_due = false);
     }
 
     pub(super) fn persist_io_done(&mut self, key: usize, result: Result<(), DeviceError>) {

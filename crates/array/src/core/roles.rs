@@ -25,17 +25,24 @@ pub(super) struct Attached {
     pub corrected_sectors: u64,
     /// Its bitmap may differ from the others' and has to be written whole.
     pub bitmap_due: bool,
+    /// Takes part in the metadata changes begun so far; one that comes in the middle of a change waits for the next.
+    pub enrolled: bool,
 }
 
 impl Attached {
     pub fn new(member: CoreMember) -> Attached {
         let place = member.slot.map_or(Place::Spare, Place::Slot);
-        Attached { key: member.key, name: member.name, raw: member.raw, place, corrected_sectors: 0, bitmap_due: true }
+        Attached { key: member.key, name: member.name, raw: member.raw, place, corrected_sectors: 0, bitmap_due: true, enrolled: false }
+    }
+
+    /// Is it of use?
+    pub fn is_usable(&self) -> bool {
+        self.place != Place::Faulty
     }
 
     /// Takes metadata?
-    pub fn is_usable(&self) -> bool {
-        self.place != Place::Faulty
+    pub fn takes_metadata(&self) -> bool {
+        self.is_usable() && self.enrolled
     }
 
     /// Puts `snapshot` into this member's superblock.
@@ -60,6 +67,25 @@ impl Attached {
             sb.corrected_reads = u32::try_from(corrected).unwrap_or(u32::MAX).max(sb.corrected_reads);
         });
     }
+}
+
+/// Gives members that are one event behind what the newest say of the array; returns their keys.
+pub(super) fn catch_up(attached: &mut [Attached], events: u64) -> Vec<usize> {
+    let events_of = |member: &Attached| member.raw.superblock().events;
+    let newest = attached.iter().find(|member| matches!(member.place, Place::Slot(_)) && events_of(member) == events);
+    let Some(newest) = newest.map(|member| member.raw.superblock().clone()) else { return Vec::new() };
+    let late = attached.iter_mut().filter(|member| events_of(member) + 1 == events);
+    late.map(|member| {
+        member.raw.update(|sb| {
+            sb.events = events;
+            sb.resync_offset = newest.resync_offset;
+            sb.roles.clone_from(&newest.roles);
+            sb.updated_seconds = newest.updated_seconds;
+            sb.updated_micros = newest.updated_micros;
+        });
+        member.key
+    })
+    .collect()
 }
 
 /// The role table that all superblocks get.
