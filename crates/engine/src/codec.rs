@@ -79,6 +79,29 @@ impl Blocks<'_> {
     }
 }
 
+impl Blocks<'_> {
+    /// As [`Blocks::rebuild`], and at RAID6 the parity too that does not agree with what is left: with one block lost P and Q can
+    /// still disagree, and if they did, losing another block would make wrong data of them.
+    ///
+    /// # Panics
+    /// As [`Blocks::rebuild_data`].
+    pub fn rebuild_and_mend(&self, pool: &Pool, len_bytes: usize) -> Vec<(Place, Buf)> {
+        let mut rebuilt = self.rebuild(pool, len_bytes);
+        if self.lost_data().len() > 1 {
+            return rebuilt;
+        }
+        let lost_data: Option<&[u8]> =
+            rebuilt.iter().find_map(|(place, block)| matches!(place, Place::Data(_)).then_some(&block[..]));
+        let all: Vec<&[u8]> = self.data.iter().filter_map(|block| block.or(lost_data)).collect();
+        let stale: Vec<(Place, Buf)> = generate(&all, pool, len_bytes, self.p.is_some(), self.q.is_some())
+            .into_iter()
+            .filter(|(place, block)| (if *place == Place::P { self.p } else { self.q }) != Some(&block[..]))
+            .collect();
+        rebuilt.extend(stale);
+        rebuilt
+    }
+}
+
 /// New parity blocks from all data.
 pub(crate) fn generate(data: &[&[u8]], pool: &Pool, len_bytes: usize, p: bool, q: bool) -> Vec<(Place, Buf)> {
     let block = |wanted: bool| wanted.then(|| pool.take(len_bytes));

@@ -164,6 +164,10 @@ impl Engine {
 
     pub(crate) fn copy_fix_done(&mut self, key: usize, mut op: CopyFix, done: Done) {
         let (slot, rows) = (op.to.slot, member_rows(op.to, op.len.0));
+        if self.broken.is_some() || !self.members.readable(slot, Sector(rows.end)) {
+            // It was lost in the meantime, and another may have its slot.
+            return self.end_copy_fix(key, &op);
+        }
         match (&op.phase, done.op, done.error) {
             (FixPhase::Gathering, IoOp::Read { into, .. }, None) => {
                 op.phase = FixPhase::Writing;

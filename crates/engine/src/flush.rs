@@ -24,6 +24,13 @@ pub(crate) struct FlushQueue {
     settle: Option<Vec<u64>>,
 }
 
+impl FlushQueue {
+    /// Is nothing under way, and nobody waiting?
+    pub fn is_idle(&self) -> bool {
+        !self.under_way && self.requests.is_empty() && self.settle.is_none()
+    }
+}
+
 impl Engine {
     /// A request (opened, one piece out) is done once all that was written is durable.
     pub(crate) fn flush_for(&mut self, request: usize) {

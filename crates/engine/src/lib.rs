@@ -151,7 +151,9 @@ pub struct Engine {
     requests_seen: u64,
     /// Where parity or copies may differ from: `None` when they agree everywhere.
     resync_from: Option<Sector>,
-    /// The same as far as it is durable.
+    /// Where writes were torn since the resync under way, if any, began.
+    torn_from: Option<Sector>,
+    /// The same as `resync_from` as far as it is durable.
     safe_resync_from: Option<Sector>,
     writes_under_way: usize,
     /// Writes that wait for the dirty mark or for bitmap bits.
@@ -185,8 +187,10 @@ impl Engine {
         let members = Members::new(&config.members, &config.write_mostly);
         let rebuilding = !members.rebuilding().is_empty();
         let intent = config.bitmap.map(|bitmap| {
-            let mut intent = Intent::new(bitmap.sectors_per_bit, bitmap.bits, &bitmap.set, true);
-            if !bitmap.current || rebuilding {
+            // After a clean stop bits that are still set only say what a missing member may have missed.
+            let due = config.resync_from.is_some();
+            let mut intent = Intent::new(bitmap.sectors_per_bit, bitmap.bits, &bitmap.set, due);
+            if due && !bitmap.current || rebuilding {
                 intent.need_everything();
             }
             intent
@@ -214,6 +218,7 @@ impl Engine {
             foreground_busy: false,
             requests_seen: 0,
             resync_from: config.resync_from,
+            torn_from: None,
             safe_resync_from: config.resync_from,
             writes_under_way: 0,
             waiting_intent: Vec::new(),

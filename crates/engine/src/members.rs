@@ -17,7 +17,7 @@ pub(crate) struct Member {
     /// What of `state` is durable, and so may stand in the superblocks.
     safe: MemberState,
     /// Which member of this slot's history it is.
-    epoch: u64,
+    pub epoch: u64,
 }
 
 /// A slot's state at one moment.

@@ -123,8 +123,8 @@ impl Engine {
             intent.end(rows, torn);
         }
         if torn {
-            let from = self.resync_from.map_or(rows.start, |from| from.0.min(rows.start));
-            self.resync_from = Some(Sector(from));
+            self.torn_from = earliest(self.torn_from, Some(Sector(rows.start)));
+            self.resync_from = earliest(self.resync_from, self.torn_from);
         }
     }
 
@@ -162,6 +162,10 @@ impl Engine {
             return;
         }
         self.members.get_mut(slot).state = MemberState::Missing;
+        if let Some(run) = &mut self.sync {
+            run.drop_target(slot);
+            self.sync_wants_pump = true;
+        }
         self.meta.lost = true;
         self.meta.failure = self.put_metadata();
     }
@@ -223,7 +227,7 @@ impl Engine {
 
     /// Goes one step further towards the end, if one is asked for and nothing stands in the way.
     pub(crate) fn continue_shutdown(&mut self) {
-        let busy = self.writes_under_way > 0 || !self.requests.is_empty() || !self.ops.is_empty();
+        let busy = self.writes_under_way > 0 || !self.requests.is_empty() || !self.ops.is_empty() || !self.flushes.is_idle();
         if !self.stopping || self.stopped || busy || self.meta.settling {
             return;
         }

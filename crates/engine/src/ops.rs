@@ -35,6 +35,8 @@ pub(crate) enum Op {
 pub(crate) struct IoRef {
     op: usize,
     slot: Slot,
+    /// Which of the slot's members it went to.
+    epoch: u64,
     rows: Rows,
 }
 
@@ -61,7 +63,8 @@ impl Engine {
         if matches!(io, IoOp::Read { .. }) {
             self.members.get_mut(slot).reads += 1;
         }
-        let token = self.ios.insert(IoRef { op, slot, rows }) as u64;
+        let epoch = self.members.get(slot).epoch;
+        let token = self.ios.insert(IoRef { op, slot, epoch, rows }) as u64;
         self.out.push(Effect::Io { token, slot, op: io });
     }
 
@@ -80,7 +83,7 @@ impl Engine {
 
     pub(crate) fn io_done(&mut self, token: u64, op: IoOp, result: Result<(), DeviceError>) {
         let key = usize::try_from(token).expect("tokens are table keys");
-        let IoRef { op: key, slot, rows } = self.ios.remove(key);
+        let IoRef { op: key, slot, epoch, rows } = self.ios.remove(key);
         let member = self.members.get_mut(slot);
         match op {
             IoOp::Read { .. } => member.reads -= 1,
@@ -88,8 +91,11 @@ impl Engine {
             IoOp::Write { .. } | IoOp::Zero { .. } => member.unflushed = true,
             IoOp::Flush => {}
         }
+        // What a lost member failed to write says nothing about the one that has its slot now, which is being rebuilt.
+        let of_another = epoch != member.epoch && !matches!(op, IoOp::Read { .. });
         let error = result
             .err()
+            .filter(|_| !of_another)
             .map(|error| Failure { no_space: error.source.kind() == std::io::ErrorKind::StorageFull, why: error.to_string() });
         let done = Done { slot, rows, op, error };
         match std::mem::replace(&mut self.ops[key], Op::Busy) {

@@ -280,6 +280,8 @@ impl Engine {
                     self.stripe_fix_locked(key, op);
                 }
             }
+            // It was lost in the meantime, and another may have its slot.
+            _ if self.broken.is_some() || !self.members.readable(slot, Sector(rows.end)) => self.end_fix(key, &op),
             FixPhase::Writing if done.error.is_none() => {
                 op.phase = FixPhase::Verifying;
                 self.ops[key] = Op::StripeFix(op);

@@ -8,6 +8,7 @@ use uraid_types::{Level, Sector, Slot};
 use crate::Engine;
 use crate::event::{Effect, MemberState, SyncKind, SyncProgress};
 use crate::extents::Rows;
+use crate::meta::earliest;
 use crate::window_parity::Found;
 
 /// A run.
@@ -27,6 +28,12 @@ pub(crate) struct SyncRun {
 }
 
 impl SyncRun {
+    /// The member in `slot` was lost: another that gets the slot has none of what this run has rebuilt so far.
+    pub fn drop_target(&mut self, slot: Slot) {
+        self.targets.retain(|target| *target != slot);
+        self.stop |= self.kind == SyncKind::Recovery && self.targets.is_empty();
+    }
+
     fn progress(&self) -> SyncProgress {
         SyncProgress {
             kind: self.kind,
@@ -61,6 +68,9 @@ impl Engine {
     pub(crate) fn start_sync(&mut self, kind: SyncKind) {
         if self.sync.is_some() || self.broken.is_some() || self.stopping || !self.geometry.shape().level.is_redundant() {
             return;
+        }
+        if kind == SyncKind::Resync {
+            self.torn_from = None;
         }
         let targets = self.members.rebuilding();
         let recovered = |slot: &Slot| match self.members.get(*slot).state {
@@ -173,8 +183,10 @@ impl Engine {
         let (done, end) = (run.done, run.end);
         match run.kind {
             SyncKind::Resync => {
-                self.resync_from = (done < end).then_some(Sector(done));
-                if let Some(intent) = &mut self.intent {
+                self.resync_from = earliest((done < end).then_some(Sector(done)), self.torn_from);
+                // A torn write may lie behind this run, and a member being rebuilt needs the bits for its own run.
+                let pending = self.torn_from.is_some() || !self.members.rebuilding().is_empty();
+                if let Some(intent) = self.intent.as_mut().filter(|_| !pending) {
                     intent.synced(&(before..done), end);
                 }
             }

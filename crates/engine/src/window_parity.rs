@@ -114,18 +114,14 @@ impl Engine {
         let rows = op.todo.last().cloned().expect("a window that is read has a part");
         let mut writes: Vec<(Slot, Rows, Buf)> = Vec::new();
         let mut lost = Vec::new();
+        if !op.unreadable.is_empty() && bytes_of(&rows) > ROW.len_bytes() {
+            // Only what really cannot be read may be rebuilt: where a resync is due, parity may give something else than what is there.
+            return self.read_again_row_by_row(key, op, &rows);
+        }
         for part in self.stripe_parts(&rows) {
             if !self.compare_stripe(&mut op, &rows, &part, &mut writes) {
                 lost.push(part);
             }
-        }
-        if !lost.is_empty() && bytes_of(&rows) > ROW.len_bytes() {
-            // One bad block a member must not take the whole window with it: once more, row by row.
-            op.todo.pop();
-            let cut: Vec<Rows> =
-                (rows.start..rows.end).step_by(ROW.0 as usize).map(|start| start..(start + ROW.0).min(rows.end)).collect();
-            op.todo.extend(cut.into_iter().rev());
-            return self.next_part(key, op);
         }
         for part in lost {
             op.found.unreadable_sectors += part.end - part.start;
@@ -149,6 +145,14 @@ impl Engine {
         for (slot, rows, bytes) in writes {
             self.send_write(key, slot, rows, bytes);
         }
+    }
+
+    fn read_again_row_by_row(&mut self, key: usize, mut op: ParityWindow, rows: &Rows) {
+        op.todo.pop();
+        let cut = (rows.start..rows.end).step_by(ROW.0 as usize).map(|start| start..(start + ROW.0).min(rows.end));
+        let cut: Vec<Rows> = cut.collect();
+        op.todo.extend(cut.into_iter().rev());
+        self.next_part(key, op);
     }
 
     /// Cuts member data sectors at chunk bounds.
@@ -187,7 +191,13 @@ impl Engine {
             if mend { codec::generate(&data, &self.pool, bytes_of(part), bad_p, bad_q) } else { Vec::new() }
         } else if blocks.recoverable() {
             let wanted = !self.read_only && self.members.slots().any(|slot| block(slot).is_none() && self.members.writable(slot));
-            if wanted { blocks.rebuild(&self.pool, bytes_of(part)) } else { Vec::new() }
+            if matches!(op.kind, SyncKind::Resync | SyncKind::Repair) && !self.read_only {
+                blocks.rebuild_and_mend(&self.pool, bytes_of(part))
+            } else if wanted {
+                blocks.rebuild(&self.pool, bytes_of(part))
+            } else {
+                Vec::new()
+            }
         } else {
             return false;
         };
