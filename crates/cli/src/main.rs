@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     match commands::run(args.command) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            output::note(format_args!("{error:#}"));
+            output::note(output::chain(&error));
             output::exit_for(&error).into()
         }
     }

@@ -1,16 +1,24 @@
 //! Members as they are named on the command line: opened, scanned, put together.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use uraid_array::{AssembleOptions, Assembly, Candidate, Refused, RefusedReason, choose, scan};
-use uraid_device::{Device, FileDevice, OpenOptions};
+use uraid_device::{Device, DeviceError, FileDevice, OpenOptions};
+use uraid_serve::control as sockets;
 use uuid::Uuid;
 
+use crate::control::{self, Running, full};
 use crate::output::{note, usage};
 use crate::present::parse_uuid;
+
+/// How long the members of a process that was killed may stay locked.
+const LAST_BREATH: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// The members of a command, and how to take them.
 #[derive(Clone, Debug, clap::Args)]
@@ -58,8 +66,9 @@ pub fn read_alone() -> OpenOptions {
 /// Opens and scans all of `paths`.
 pub fn scan_all(paths: &[PathBuf], open: OpenOptions) -> Found {
     let mut found = Found { candidates: Vec::new(), refused: Vec::new() };
+    let patience = Instant::now() + LAST_BREATH;
     for path in paths {
-        let opened = FileDevice::open(path, open);
+        let opened = open_patiently(path, open, patience);
         let unreadable = |error| Refused { name: path.display().to_string(), reason: RefusedReason::Unreadable(error) };
         match opened.map_err(unreadable).and_then(|device| scan(Arc::new(device) as Arc<dyn Device>)) {
             Ok(candidate) => found.candidates.push(candidate),
@@ -67,6 +76,29 @@ pub fn scan_all(paths: &[PathBuf], open: OpenOptions) -> Found {
         }
     }
     found
+}
+
+/// Opens a member, if need be once its last owner is really gone: the system keeps the locks of a process that was killed until
+/// its member I/O has ended.
+fn open_patiently(path: &Path, open: OpenOptions, until: Instant) -> Result<FileDevice, DeviceError> {
+    loop {
+        match FileDevice::open(path, open) {
+            Err(error)
+                if error.source.kind() == ErrorKind::ResourceBusy && Instant::now() < until && owner_of(path).is_none() =>
+            {
+                std::thread::sleep(PAUSE);
+            }
+            opened => return opened,
+        }
+    }
+}
+
+/// The running array that has the member at `path`.
+pub fn owner_of(path: &Path) -> Option<Running> {
+    let path = full(path).ok()?;
+    let has =
+        |running: &Running| running.array.members.iter().any(|member| full(Path::new(&member.name)).is_ok_and(|own| own == path));
+    sockets::list().unwrap_or_default().iter().filter_map(|name| control::running(name).ok()).find(has)
 }
 
 /// Puts an array together from `paths`, opened as `open` says. Members that are left out are named on standard error.
@@ -91,14 +123,28 @@ pub fn assemble(paths: &[PathBuf], which: &WhichArgs, open: OpenOptions, options
     Ok(assembly)
 }
 
-/// One path twice is a slip of the hand; one medium under two names is found when the array is put together.
-fn refuse_repeated(paths: &[PathBuf]) -> anyhow::Result<()> {
+/// Refuses one medium that is given twice, under one name or two, before the second lock finds the first.
+///
+/// # Errors
+/// Which.
+pub fn refuse_repeated(paths: &[PathBuf]) -> anyhow::Result<()> {
     for (index, path) in paths.iter().enumerate() {
-        if paths[..index].contains(path) {
+        let earlier = &paths[..index];
+        if earlier.contains(path) {
             return Err(usage(format!("{} is given twice", path.display())));
+        }
+        let own = medium(path);
+        if let Some(other) = earlier.iter().find(|other| own.is_some() && medium(other) == own) {
+            return Err(usage(format!("{} and {} are the same medium, given twice", other.display(), path.display())));
         }
     }
     Ok(())
+}
+
+/// What tells one medium from another, whatever it is called.
+fn medium(path: &Path) -> Option<(u64, u64)> {
+    let metadata = path.metadata().ok()?;
+    Some(if metadata.file_type().is_block_device() { (0, metadata.rdev()) } else { (metadata.ino(), metadata.dev()) })
 }
 
 /// Refuses a path that `option` names when it is one of the members, under whatever name.
@@ -106,10 +152,6 @@ fn refuse_repeated(paths: &[PathBuf]) -> anyhow::Result<()> {
 /// # Errors
 /// It is one.
 pub fn refuse_member_as(option: &str, path: &Path, members: &[PathBuf]) -> anyhow::Result<()> {
-    let medium = |path: &Path| {
-        let metadata = path.metadata().ok()?;
-        Some(if metadata.file_type().is_block_device() { (0, metadata.rdev()) } else { (metadata.ino(), metadata.dev()) })
-    };
     let Some(own) = medium(path) else { return Ok(()) };
     match members.iter().find(|member| medium(member) == Some(own)) {
         Some(member) => Err(usage(format!("{option} {} is the member {}", path.display(), member.display()))),

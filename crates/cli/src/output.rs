@@ -53,6 +53,17 @@ pub fn exit_for(error: &anyhow::Error) -> Exit {
     if error.chain().any(|cause| cause.is::<Usage>()) { Exit::Usage } else { Exit::Failed }
 }
 
+/// An error and its causes on one line. Many of ours say their cause themselves; nothing is said twice.
+pub fn chain(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |mut text, cause| {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            text = if text.is_empty() { cause } else { format!("{text}: {cause}") };
+        }
+        text
+    })
+}
+
 /// Prints a line to standard output. That its reader has gone (`| head`) stops no command.
 ///
 /// # Errors

@@ -1,5 +1,6 @@
 //! `uraid assemble`.
 
+use std::io::ErrorKind;
 use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
 
@@ -9,9 +10,9 @@ use uraid_device::OpenOptions;
 use uraid_report::human_bytes;
 use uraid_serve::{Listen, control as sockets};
 
-use crate::control::{self, Running, full};
+use crate::control::Running;
 use crate::daemon;
-use crate::members::{Found, WhichArgs, read_alone, scan_all};
+use crate::members::{Found, WhichArgs, owner_of, read_alone, refuse_repeated, scan_all};
 use crate::output::{Exit, note, say, say_json, usage};
 use crate::running::{FrontEnds, Owner};
 use crate::sizes;
@@ -146,7 +147,7 @@ fn refuse_remote(args: &Args) -> anyhow::Result<()> {
 /// Finds out what the members make together. Whoever names a member that does not belong has something else in mind than what
 /// would be started; only members that the array itself has left behind are passed over.
 fn assemble(args: &Args) -> anyhow::Result<Assembly> {
-    refuse_twice(&args.members)?;
+    refuse_repeated(&args.members)?;
     let open = if args.read_only { read_alone() } else { OpenOptions::own() };
     let open = OpenOptions { logical_block_bytes: args.which.logical_block_size, ..open };
     let Found { candidates, refused } = scan_all(&args.members, open);
@@ -189,38 +190,12 @@ fn refuse_strangers<R: std::borrow::Borrow<Refused>>(refused: &[R]) -> anyhow::R
 
 /// The reason, and the running array that has the member, where there is one.
 fn with_owner(refused: &Refused) -> String {
-    let busy =
-        matches!(&refused.reason, RefusedReason::Unreadable(error) if error.source.kind() == std::io::ErrorKind::ResourceBusy);
-    let path = full(Path::new(&refused.name)).ok().filter(|_| busy);
-    let text = match &refused.reason {
-        // A device's error names the member itself.
-        RefusedReason::Unreadable(error) => error.to_string(),
-        _ => refused.to_string(),
-    };
-    let Some(path) = path else { return text };
-    let has =
-        |running: &Running| running.array.members.iter().any(|member| full(Path::new(&member.name)).is_ok_and(|own| own == path));
-    let owner = sockets::list().unwrap_or_default().iter().filter_map(|name| control::running(name).ok()).find(has);
-    match owner {
-        Some(owner) => format!("{text}; it is a member of the running array {} (process {})", owner.name, owner.pid),
-        None => text,
+    let RefusedReason::Unreadable(error) = &refused.reason else { return refused.to_string() };
+    // A device's error names the member itself.
+    match owner_of(Path::new(&refused.name)).filter(|_| error.source.kind() == ErrorKind::ResourceBusy) {
+        Some(owner) => format!("{error}; it is a member of the running array {} (process {})", owner.name, owner.pid),
+        None => error.to_string(),
     }
-}
-
-/// One medium under two names, found before the second lock finds the first.
-fn refuse_twice(paths: &[PathBuf]) -> anyhow::Result<()> {
-    let mut seen: Vec<(PathBuf, &PathBuf)> = Vec::new();
-    for path in paths {
-        let Ok(real) = full(path) else { continue };
-        match seen.iter().find(|(other, _)| *other == real) {
-            Some((_, first)) if *first == path => return Err(usage(format!("{} is given twice", path.display()))),
-            Some((_, first)) => {
-                return Err(usage(format!("{} and {} are the same file, given twice", first.display(), path.display())));
-            }
-            None => seen.push((real, path)),
-        }
-    }
-    Ok(())
 }
 
 /// The name to run under.

@@ -12,7 +12,7 @@ use uraid_format::{BitmapSpec, MinorVersion};
 use uraid_types::{Layout, Level, Sector, SectorCount};
 use uuid::Uuid;
 
-use crate::members::block_size;
+use crate::members::{block_size, refuse_repeated};
 use crate::output::{Exit, note, say, say_json, usage};
 use crate::present::parse_uuid;
 use crate::sizes;
@@ -218,6 +218,8 @@ impl Drop for MadeFiles {
 }
 
 fn open_members(args: &Args, made: &mut MadeFiles) -> anyhow::Result<Vec<Option<Arc<dyn Device>>>> {
+    let named: Vec<PathBuf> = args.members.paths.iter().filter(|path| !MemberList::is_missing(path)).cloned().collect();
+    refuse_repeated(&named)?;
     let mut devices = Vec::new();
     for path in &args.members.paths {
         let device = if MemberList::is_missing(path) { None } else { Some(open_member(args, path, made)?) };
