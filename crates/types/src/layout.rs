@@ -280,7 +280,7 @@ impl Layout {
 }
 
 impl fmt::Display for Layout {
-    /// As mdadm prints it: `left-symmetric`, `near=2`, `near=1, far=2`, `original`, `-` for none.
+    /// As mdadm prints it: `left-symmetric`, `near=2`, `far=2`, `near=2, offset=2`, `original`, `-` for none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Layout::None => f.write_str("-"),
@@ -289,11 +289,12 @@ impl fmt::Display for Layout {
             Layout::Raid0(Raid0Layout::Unspecified) => f.write_str("unspecified"),
             Layout::Parity(layout) => f.write_str(layout.name()),
             Layout::Raid10(layout) => {
-                write!(f, "near={}", layout.near_copies)?;
-                if layout.far_copies > 1 {
-                    write!(f, ", {}={}", if layout.far_offset { "offset" } else { "far" }, layout.far_copies)?;
+                let far = if layout.far_offset { "offset" } else { "far" };
+                match (layout.near_copies, layout.far_copies) {
+                    (near, 1) => write!(f, "near={near}"),
+                    (1, copies) => write!(f, "{far}={copies}"),
+                    (near, copies) => write!(f, "near={near}, {far}={copies}"),
                 }
-                Ok(())
             }
         }
     }
