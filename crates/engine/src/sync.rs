@@ -185,9 +185,10 @@ impl Engine {
             SyncKind::Resync => {
                 self.resync_from = earliest((done < end).then_some(Sector(done)), self.torn_from);
                 // A torn write may lie behind this run, and a member being rebuilt needs the bits for its own run.
-                let pending = self.torn_from.is_some() || !self.members.rebuilding().is_empty();
-                if let Some(intent) = self.intent.as_mut().filter(|_| !pending) {
-                    intent.synced(&(before..done), end);
+                let passed = before..self.torn_from.map_or(done, |torn| done.min(torn.0));
+                let rebuilding = !self.members.rebuilding().is_empty();
+                if let Some(intent) = self.intent.as_mut().filter(|_| !rebuilding && !passed.is_empty()) {
+                    intent.synced(&passed, end);
                 }
             }
             SyncKind::Recovery => {
@@ -213,6 +214,7 @@ impl Engine {
                 }
             }
             if self.members.incomplete().is_empty()
+                && self.resync_from.is_none()
                 && let Some(intent) = &mut self.intent
             {
                 intent.synced(&(0..run.end), run.end);
