@@ -107,25 +107,25 @@ impl World {
             7 => self.disks[key].full = 1 + self.rng.below(3) as u32,
             _ => self.disks[key].slow ^= true,
         }
+        self.note_excuses();
         Ok(())
     }
 
     fn kill(&mut self, key: usize) {
         self.disks[key].dead = true;
-        if self.disks.iter().any(crate::disk::Disk::has_bad_blocks) {
-            self.io_errors_excused = true;
+        // It may go on for long before a write fails and it is lost: until then its blocks are as good as parity makes them.
+        if let Some(&slot) = self.slot_of.get(&key) {
+            self.open_hole_for(slot);
         }
     }
 
     /// Some blocks become unreadable, where redundancy can answer for them.
     fn spoil(&mut self, key: usize) {
-        let several = self.disks.iter().enumerate().any(|(other, disk)| other != key && (disk.has_bad_blocks() || disk.dead));
-        if several || self.status().degraded > 0 || !self.holes.is_empty() {
-            if !self.rng.chance(10) || !self.holes.is_empty() {
-                return;
-            }
-            self.io_errors_excused = true;
+        if !self.holes.is_empty() || (self.spoiled.is_some_and(|spoiled| spoiled != key) && !self.rng.chance(10)) {
+            return;
         }
+        self.io_errors_excused |= self.spoiled.is_some_and(|spoiled| spoiled != key);
+        self.spoiled = Some(key);
         let block = u64::from(self.setup.block_bytes);
         let blocks = (self.areas.data_end_byte - self.areas.data_byte) / block;
         let limit = if self.rng.chance(50) { blocks.min(12) } else { blocks };
@@ -224,6 +224,7 @@ impl World {
         self.losses.retain(|loss| loss.number != member.number as usize);
         if let Some(slot) = member.slot {
             self.slot_of.insert(key, Slot(slot));
+            self.rebuilding.insert(key);
             if trusted {
                 self.marks.hit("re-add by bitmap");
             }

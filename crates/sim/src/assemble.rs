@@ -50,7 +50,10 @@ pub fn assemble(disks: &[Disk], usable: impl Fn(usize) -> bool, read_only: bool,
         .filter(|&key| usable(key))
         .filter_map(|key| Some((key, read_super(disks[key].durable())?)))
         .collect();
-    let (freshest_key, freshest) = found.iter().max_by_key(|(_, raw)| raw.superblock().events).ok_or("no superblock at all")?;
+    // A spare has no say: it may come from anywhere.
+    let active = |raw: &RawSuper| matches!(raw.superblock().own_role(), Role::Active(_));
+    let deciding = found.iter().max_by_key(|(_, raw)| (active(raw), raw.superblock().events));
+    let (freshest_key, freshest) = deciding.ok_or("no superblock at all")?;
     let newest = freshest.superblock();
     let slots = usize::from(newest.raid_disks);
     let mut states = vec![MemberState::Missing; slots];

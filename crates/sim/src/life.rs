@@ -87,11 +87,13 @@ impl World {
             slot_of: BTreeMap::new(),
             attached: BTreeSet::new(),
             joining: BTreeSet::new(),
+            rebuilding: BTreeSet::new(),
             released: BTreeSet::new(),
             losses: Vec::new(),
             broken: false,
             holes: BTreeSet::new(),
             io_errors_excused: false,
+            spoiled: None,
             out_of_space: false,
             ended_runs: Vec::new(),
             newest_events: 0,
@@ -180,6 +182,8 @@ impl World {
         let assembled = self.assemble()?;
         let config = assembled.config;
         self.slot_of = config.members.iter().filter_map(|member| Some((member.key, member.slot?))).collect();
+        let rebuilds = |slot: Slot| matches!(config.slots[slot.index()], MemberState::Rebuilding { .. });
+        self.rebuilding = self.slot_of.iter().filter(|(_, slot)| rebuilds(**slot)).map(|(&key, _)| key).collect();
         self.attached = config.members.iter().map(|member| member.key).collect();
         // Spares may have an older bitmap; it is written whole with their first superblock.
         self.joining = self.attached.iter().copied().filter(|key| !self.slot_of.contains_key(key)).collect();
@@ -210,7 +214,10 @@ impl World {
             self.marks.hit("resync resumed");
         }
         incomplete.iter().for_each(|&slot| self.open_hole_for(slot));
-        self.io_errors_excused = !self.redundant() || (!incomplete.is_empty() && self.disks.iter().any(crate::disk::Disk::has_bad_blocks));
+        self.io_errors_excused = !self.redundant();
+        let mut bad = (0..self.disks.len()).filter(|&key| self.disks[key].has_bad_blocks());
+        self.spoiled = bad.next();
+        self.io_errors_excused |= bad.next().is_some();
         self.say(|| {
             format!(
                 "assembled: {:?}, resync from {:?}, events {}, read-only {}, bitmap {:?}, left out {:?}, holes {:?}",
@@ -224,6 +231,7 @@ impl World {
             )
         });
         self.core = Some(Core::new(config));
+        self.note_excuses();
         Ok(())
     }
 

@@ -74,6 +74,9 @@ impl World {
             return Err(format!("disk {}: a data write to a disk without a slot", io.member));
         };
         let IoOp::Write { from, .. } = &io.op else { return Ok(()) };
+        if self.rebuilding.contains(&io.member) {
+            return Ok(());
+        }
         let bytes: Vec<u8> = from.iter().flat_map(|part| part.iter().copied()).collect();
         let first = (io.op.offset_bytes() - self.areas.data_byte) / 512;
         for (index, sector_bytes) in bytes.chunks_exact(512).enumerate() {

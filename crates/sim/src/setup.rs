@@ -81,14 +81,14 @@ impl Setup {
             }
             level => Layout::default_for(level),
         };
-        let data_sectors = rng.pick(&[128, 256, 384, 640, 1024]);
+        let data_sectors = rng.pick(&[256, 256, 384, 640, 1024]);
         let bitmap = level.is_redundant() && rng.chance(60);
         Setup {
             level,
             layout,
             slots,
             spares: if level.is_redundant() && rng.chance(25) { 1 } else { 0 },
-            chunk: SectorCount(if level == Raid1 { 0 } else { rng.pick(&[8, 8, 16, 32, 128]) }),
+            chunk: SectorCount(if level == Raid1 { 0 } else { rng.pick(&[8, 8, 16, 32, 64]) }),
             block_bytes: rng.pick(&[512, 512, 4096]),
             bitmap_chunk: bitmap.then(|| rng.pick(&[4096, 8192, 16384, 65536])),
             disk_sectors: 192 + data_sectors,

@@ -121,6 +121,8 @@ pub(crate) struct World {
     pub attached: BTreeSet<usize>,
     /// Of those, the ones whose first superblock is not durable yet.
     pub joining: BTreeSet<usize>,
+    /// Disks that are being rebuilt: what is written to them may be older than the marks.
+    pub rebuilding: BTreeSet<usize>,
     pub released: BTreeSet<usize>,
     pub losses: Vec<Loss>,
     pub broken: bool,
@@ -128,6 +130,8 @@ pub(crate) struct World {
     pub holes: BTreeSet<u64>,
     /// What could make a request fail with an I/O error.
     pub io_errors_excused: bool,
+    /// The disk that got unreadable blocks in this life.
+    pub spoiled: Option<usize>,
     pub out_of_space: bool,
     pub ended_runs: Vec<(SyncProgress, bool)>,
     pub newest_events: u64,
@@ -263,9 +267,7 @@ impl World {
                     self.marks.hit("broken");
                     self.io_errors_excused = true;
                 }
-                if self.disks.iter().any(Disk::has_bad_blocks) {
-                    self.io_errors_excused = true;
-                }
+                self.note_excuses();
             }
             Notice::SpareLost { name, .. } => {
                 let key = self.key_of(&name)?;
@@ -275,12 +277,16 @@ impl World {
                 self.marks.hit("spare takeover");
                 let key = self.key_of(&name)?;
                 self.slot_of.insert(key, slot);
+                self.rebuilding.insert(key);
             }
             Notice::Corrected { .. } => self.marks.hit("read repaired"),
             Notice::SyncEnded { progress, complete, .. } => {
                 if complete {
                     self.marks.hit(progress.kind.name());
-                    if progress.kind == SyncKind::Resync {
+                    let rebuilding = self.status().members.into_iter().filter(|member| member.state == "rebuilding");
+                    let names: Vec<String> = rebuilding.map(|member| member.name).collect();
+                    self.rebuilding.retain(|&key| names.contains(&self.disks[key].name));
+                    if progress.kind == SyncKind::Resync && !self.status().resync_pending {
                         self.holes.clear();
                     }
                 }
@@ -288,6 +294,13 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Requests may fail once more is lost, dying or unreadable than redundancy makes up for.
+    pub fn note_excuses(&mut self) {
+        let failing = |key: &&usize| self.disks[**key].dead || self.spoiled == Some(**key);
+        let failing = self.slot_of.keys().filter(failing).count();
+        self.io_errors_excused |= self.status().degraded + failing > self.geometry.max_failures();
     }
 
     pub fn number_of(&self, name: &str) -> Option<usize> {
@@ -372,7 +385,12 @@ impl World {
         if result.is_ok() && matches!(op, IoOp::Flush) {
             self.joined(member);
         }
-        self.handle(Input::Completion { token, op, result })
+        let failed = result.is_err();
+        self.handle(Input::Completion { token, op, result })?;
+        if failed && !self.broken {
+            self.broken = self.status().broken.is_some();
+        }
+        Ok(())
     }
 
     fn perform(&mut self, member: usize, op: &mut IoOp, mark: u64) -> Result<(), DeviceError> {
@@ -389,6 +407,8 @@ impl World {
         match op {
             IoOp::Read { offset_bytes, into } => {
                 if !disk.read(*offset_bytes, into) {
+                    // Another copy answers, and will be taken for the right one.
+                    self.model.copies_may_differ();
                     return fault(Operation::Read, std::io::ErrorKind::Other);
                 }
             }
@@ -399,6 +419,11 @@ impl World {
             IoOp::Write { .. } if disk.full > 0 && in_data => {
                 disk.full -= 1;
                 marks.hit("no space");
+                if let Geometry::Parity(parity) = &self.geometry {
+                    let chunk = parity.chunk().bytes();
+                    let (first, past) = (offset - self.areas.data_byte, offset - self.areas.data_byte + len);
+                    self.holes.extend(first / chunk..past.div_ceil(chunk));
+                }
                 self.out_of_space = true;
                 return Err(DeviceError::at(
                     disk.name.clone(),
