@@ -1,9 +1,7 @@
 //! The arrays that both sides make.
 
-use std::path::{Path, PathBuf};
-
 /// Bytes of a member: small, so that many arrays can be tried.
-const MEMBER_BYTES: u64 = 8 << 20;
+const MEMBER_BYTES: u64 = 5 << 20;
 /// What each further member has more where members differ: no whole number of chunks.
 const MORE_BYTES: u64 = (1 << 20) + 20_480;
 
@@ -28,6 +26,10 @@ pub struct Case {
     pub unequal: bool,
     /// How many members may be lost, whichever they are.
     pub may_lose: usize,
+    /// The last slots have no member.
+    pub missing: usize,
+    /// Members beyond the slots.
+    pub spares: usize,
     /// Every set of lost members is tried, not just some.
     pub every_loss: bool,
     /// Left out unless `URAID_REFEREE_ALL=1`: its like is among the others.
@@ -45,6 +47,8 @@ const fn case(name: &'static str, level: &'static str, layout: &'static str, mem
         bitmap: false,
         unequal: false,
         may_lose: 0,
+        missing: 0,
+        spares: 0,
         every_loss: false,
         extra: false,
     }
@@ -65,6 +69,14 @@ impl Case {
 
     const fn may_lose(self, may_lose: usize) -> Case {
         Case { may_lose, ..self }
+    }
+
+    const fn missing(self, missing: usize) -> Case {
+        Case { missing, ..self }
+    }
+
+    const fn spares(self, spares: usize) -> Case {
+        Case { spares, ..self }
     }
 
     const fn every_loss(self) -> Case {
@@ -89,6 +101,9 @@ impl Case {
         if !self.layout.is_empty() {
             options.push(format!("--layout={}", self.layout));
         }
+        if self.spares > 0 {
+            options.push(format!("--spare-devices={}", self.spares));
+        }
         if self.is_redundant() {
             options.push(format!("--bitmap={}", if self.bitmap { "internal" } else { "none" }));
         }
@@ -105,9 +120,11 @@ impl Case {
         MEMBER_BYTES + if self.unequal { index as u64 * MORE_BYTES } else { 0 }
     }
 
-    /// The members' files in `dir`.
-    pub fn files(&self, dir: &Path) -> Vec<PathBuf> {
-        (0..self.members).map(|index| dir.join(format!("{}.{index}", self.name))).collect()
+    /// The members' names: slots, the word `missing` among them, then spares.
+    pub fn files(&self) -> Vec<String> {
+        let gaps = self.members - self.missing..self.members;
+        let name = |index| if gaps.contains(&index) { "missing".to_owned() } else { format!("{}.{index}", self.name) };
+        (0..self.members + self.spares).map(name).collect()
     }
 
     /// Sets of members to lose that leave enough: each but for time's sake.
@@ -179,4 +196,15 @@ pub const COPIES: &[Case] = &[
     case("ten-o2", "10", "o2", 4, 128).may_lose(1).metadata("1.1"),
     case("ten-o2-odd", "10", "o2", 5, 512).may_lose(1),
     case("ten-o3", "10", "o3", 4, 16).may_lose(2).bitmap(),
+];
+
+/// Arrays that begin without all their members, or with more.
+pub const INCOMPLETE: &[Case] = &[
+    case("mirror-half", "1", "", 2, 0).may_lose(1).missing(1).bitmap(),
+    case("five-gap", "5", "left-symmetric", 4, 64).may_lose(1).missing(1).metadata("1.0"),
+    case("five-spare", "5", "left-symmetric", 3, 64).may_lose(1).spares(2),
+    case("six-gap", "6", "left-symmetric", 5, 32).may_lose(2).missing(1),
+    case("six-gaps", "6", "right-symmetric", 5, 16).may_lose(2).missing(2).bitmap(),
+    case("ten-gap", "10", "n2", 4, 64).may_lose(1).missing(1).metadata("1.1"),
+    case("ten-gap-spare", "10", "o2", 3, 64).may_lose(1).missing(1).spares(1),
 ];

@@ -1,9 +1,10 @@
 //! What the kernel's side does, as shell.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use uraid_referee::{Guest, Output, Referee, Report, guest_path, parse_examine};
+
+use super::host::Bench;
 
 /// Shell functions on top of the referee's. Members are loop devices on files of the directory `$W`, for there are more of
 /// them than disks; `$W/pattern` is what arrays are filled with.
@@ -13,41 +14,40 @@ cp $W/pattern /tmp/pattern
 # Devices for files of $W, into $DEVS.
 attach() { DEVS=; for f in "$@"; do DEVS="$DEVS $(losetup -f --show $W/$f)"; done; }
 detach() { for d in $DEVS; do losetup -d $d; done; }
+done_with() { mdadm --stop --quiet /dev/md0; detach; }
 
 # Fills the array with the pattern.
 fill() { head -c $(blockdev --getsize64 /dev/md0) /tmp/pattern | dd of=/dev/md0 bs=1M iflag=fullblock oflag=direct status=none; }
 
-# Reports under the name $1 how big the array is, and whether it holds the pattern.
+# Reports under the name $1 how big the array is, and whether it holds the pattern (or the file $2).
 report() {
   blockdev --flushbufs /dev/md0
   echo size.$1=$(blockdev --getsize64 /dev/md0)
-  echo same.$1=$(cmp -n $(blockdev --getsize64 /dev/md0) /dev/md0 /tmp/pattern >&2 && echo yes)
+  echo same.$1=$(cmp -n $(blockdev --getsize64 /dev/md0) /dev/md0 ${2:-/tmp/pattern} >&2 && echo yes)
 }
 
-# mdadm's view of the superblocks, the kernel being done with them: between marks.
+# What mdadm says of the superblocks and the bitmaps, between marks.
 examine() {
   echo "@examine $1"
-  mdadm --examine $DEVS
+  TZ=UTC mdadm --examine $DEVS
   echo "@end"
 }
 examine_bitmap() {
-  echo "@bitmap $1"
-  for d in $DEVS; do mdadm --examine-bitmap $d; done
-  echo "@end"
+  for d in $DEVS; do echo "@bitmap $1 $(($(echo $DEVS | tr ' ' '\n' | grep -nx $d | cut -d: -f1) - 1))"; mdadm --examine-bitmap $d; echo "@end"; done
 }
 "#;
 
-/// Runs `script` in a guest that sees `dir` as `$W`.
-pub fn run(referee: &Referee, dir: &Path, script: &str) -> Output {
-    let script = format!("W={}\n{LIBRARY}\n{script}", guest_path(dir).unwrap().display());
+/// Runs `script` in a guest that sees the bench's folder as `$W`; it must succeed.
+#[track_caller]
+pub fn run(referee: &Referee, bench: &Bench, script: &str) -> Output {
+    let script = format!("W={}\n{LIBRARY}\n{script}", guest_path(&bench.lab.path("")).unwrap().display());
     let output = referee.run(&Guest::new(&script)).unwrap();
     assert_eq!(output.status, 0, "the guest's script failed; it wrote:\n{}", output.stdout);
     output
 }
 
-/// The lines between the marks of `kind` and `name`.
-pub fn section(output: &Output, kind: &str, name: &str) -> String {
-    let mark = format!("@{kind} {name}");
+/// The lines between a mark and its end.
+fn section(output: &Output, mark: &str) -> String {
     let lines = output.stdout.lines().skip_while(|line| *line != mark).skip(1).take_while(|line| *line != "@end");
     lines.fold(String::new(), |mut text, line| {
         writeln!(text, "{line}").unwrap();
@@ -56,10 +56,19 @@ pub fn section(output: &Output, kind: &str, name: &str) -> String {
 }
 
 /// What mdadm said of each member of the array `name`, in the order in which they were attached.
+#[track_caller]
 pub fn examined(output: &Output, name: &str) -> Vec<Report> {
-    let reports = parse_examine(&section(output, "examine", name));
+    let reports = parse_examine(&section(output, &format!("@examine {name}")));
     assert!(!reports.is_empty(), "mdadm said nothing of {name}:\n{}", output.stdout);
     reports
+}
+
+/// What mdadm said of the bitmap of one member of the array `name`.
+#[track_caller]
+pub fn examined_bitmap(output: &Output, name: &str, index: usize) -> Report {
+    let text = section(output, &format!("@bitmap {name} {index}"));
+    let reports = parse_examine(&format!("/bitmap:\n{text}"));
+    reports.into_iter().next().unwrap_or_default()
 }
 
 /// The value that the script reported as `key.name`.

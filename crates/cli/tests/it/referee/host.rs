@@ -1,115 +1,70 @@
 //! What uraid's side does: the program, run on the members' files.
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-
-use tempfile::TempDir;
 use uraid_referee::pattern;
 
-/// Bytes of the pattern: as much as the largest array holds.
-pub const PATTERN_BYTES: usize = 48 << 20;
+use crate::lab::{Ended, Lab, refs};
 
-/// A directory with members, the pattern, and the control sockets of running arrays.
+/// Bytes of the pattern: as much as the largest array holds.
+const PATTERN_BYTES: usize = 32 << 20;
+
+/// A folder with members, and the pattern that arrays are filled with, also as the file `pattern`.
 pub struct Bench {
-    dir: TempDir,
-    /// What arrays are filled with.
+    pub lab: Lab,
     pub pattern: Vec<u8>,
 }
 
-/// How a run of the program ended.
-pub struct Ran {
-    /// Exit status; -1 for a signal.
-    pub status: i32,
-    /// Standard output.
-    pub stdout: Vec<u8>,
-    /// Standard error.
-    pub stderr: String,
-    command: String,
-}
-
 impl Bench {
-    /// An empty directory but for the pattern.
     pub fn new() -> Bench {
-        let dir = tempfile::Builder::new().prefix("uraid-md-").tempdir().unwrap();
+        let lab = Lab::new();
         let pattern = pattern(1, PATTERN_BYTES);
-        fs::write(dir.path().join("pattern"), &pattern).unwrap();
-        Bench { dir, pattern }
+        std::fs::write(lab.path("pattern"), &pattern).unwrap();
+        Bench { lab, pattern }
     }
 
-    /// The directory.
-    pub fn path(&self) -> &Path {
-        self.dir.path()
+    /// The first bytes of the pattern.
+    pub fn expected(&self, len_bytes: u64) -> &[u8] {
+        &self.pattern[..usize::try_from(len_bytes).unwrap()]
     }
 
-    /// A file of the directory.
-    pub fn file(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
+    /// Exports the array of these members.
+    pub fn export(&self, members: &[String]) -> Ended {
+        self.lab.run(&[&["export", "--output=exported"], &refs(members)[..]].concat())
     }
 
-    /// Makes an empty sparse file.
-    pub fn sparse(&self, name: &str, len_bytes: u64) -> PathBuf {
-        let path = self.file(name);
-        File::create(&path).unwrap().set_len(len_bytes).unwrap();
-        path
-    }
-
-    /// The program, not started yet.
-    pub fn command<S: AsRef<std::ffi::OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_uraid"));
-        command.args(arguments).env("URAID_RUN_DIR", self.file("run")).current_dir(self.path()).stdin(Stdio::null());
-        command
-    }
-
-    /// Runs the program to its end.
-    pub fn uraid<S: AsRef<std::ffi::OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Ran {
-        let mut command = self.command(arguments);
-        let output = command.output().unwrap();
-        Ran {
-            status: output.status.code().unwrap_or(-1),
-            stdout: output.stdout,
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-            command: format!("{command:?}"),
-        }
-    }
-
-    /// What the array of these members holds, exported.
-    pub fn export(&self, members: &[PathBuf]) -> Ran {
-        let members = members.iter().map(|member| member.as_os_str().to_owned());
-        self.uraid(["export", "--output", "-"].map(Into::into).into_iter().chain(members))
-    }
-
-    /// Asserts that the array of these members holds the pattern, and is as large as the kernel said.
+    /// Asserts that the array of these members holds `expected`, which is also how large the kernel says it is.
     #[track_caller]
-    pub fn assert_exports(&self, members: &[PathBuf], size_bytes: u64, degraded: bool) {
-        let ran = self.export(members);
-        ran.assert_status(if degraded { 3 } else { 0 });
-        ran.assert_stdout_is(&self.pattern[..usize::try_from(size_bytes).unwrap()]);
+    pub fn assert_exports(&self, members: &[String], expected: &[u8], degraded: bool) {
+        self.export(members).expect(if degraded { 3 } else { 0 });
+        assert_same(&std::fs::read(self.lab.path("exported")).unwrap(), expected, &members.join(" "));
+    }
+
+    /// Bytes that the array of these members holds, as uraid says.
+    #[track_caller]
+    pub fn size_bytes(&self, members: &[String]) -> u64 {
+        let report = self.lab.run(&[&["detail", "--json"], &refs(members)[..]].concat()).json();
+        report["arrays"][0]["size_bytes"].as_u64().unwrap_or_else(|| panic!("no size: {report}"))
+    }
+
+    /// Fills the array of these members with the pattern; gives its size in bytes.
+    #[track_caller]
+    pub fn import(&self, members: &[String], degraded: bool) -> u64 {
+        let size_bytes = self.size_bytes(members);
+        std::fs::write(self.lab.path("input"), self.expected(size_bytes)).unwrap();
+        let ended = self.lab.run(&[&["import", "--input=input"], &refs(members)[..]].concat());
+        ended.expect(if degraded { 3 } else { 0 });
+        size_bytes
     }
 }
 
-impl Ran {
-    /// Asserts the exit status.
-    #[track_caller]
-    pub fn assert_status(&self, status: i32) -> &Ran {
-        assert_eq!(self.status, status, "{}\n{}{}", self.command, String::from_utf8_lossy(self.text()), self.stderr);
-        self
-    }
+/// Asserts that two contents are the same.
+#[track_caller]
+pub fn assert_same(found: &[u8], expected: &[u8], what: &str) {
+    assert_eq!(found.len(), expected.len(), "bytes of {what}");
+    let differs = found.chunks(512).zip(expected.chunks(512)).position(|(found, wanted)| found != wanted);
+    assert_eq!(differs, None, "the first sector that differs, of {what}");
+}
 
-    /// The JSON report's array or member part.
-    #[track_caller]
-    pub fn json(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("{}: {error}: {}", self.command, self.stderr))
-    }
-
-    fn text(&self) -> &[u8] {
-        &self.stdout[..self.stdout.len().min(4000)]
-    }
-
-    #[track_caller]
-    fn assert_stdout_is(&self, expected: &[u8]) {
-        assert_eq!(self.stdout.len(), expected.len(), "bytes of {}\n{}", self.command, self.stderr);
-        let differs = self.stdout.chunks(512).zip(expected.chunks(512)).position(|(found, wanted)| found != wanted);
-        assert_eq!(differs, None, "first sector that differs, of {}\n{}", self.command, self.stderr);
-    }
+/// Those of `names` that are not lost.
+pub fn without(names: &[String], lost: &[usize]) -> Vec<String> {
+    names.iter().enumerate().filter(|(index, _)| !lost.contains(index)).map(|(_, name)| name.clone()).collect()
 }

@@ -2,7 +2,9 @@
 //!
 //! `URAID_REFEREE_ALL=1` runs more cases; without the packages of the referee the tests are skipped, see `uraid_referee`.
 
+mod agree;
 mod cases;
 mod guest;
 mod host;
+mod made;
 mod reads;
