@@ -82,10 +82,9 @@ impl Drop for Inner {
 fn join(thread: &Mutex<Option<JoinHandle<()>>>) {
     let thread = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
     // The last handle may be dropped on the array's own thread, by a reply that held it.
-    if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
-        if thread.join().is_err() {
-            tracing::error!("the array's thread panicked: its superblocks show it as not cleanly stopped");
-        }
+    let others = thread.filter(|thread| thread.thread().id() != std::thread::current().id());
+    if others.is_some_and(|thread| thread.join().is_err()) {
+        tracing::error!("the array's thread panicked: its superblocks show it as not cleanly stopped");
     }
 }
 

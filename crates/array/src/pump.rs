@@ -15,11 +15,24 @@ pub type Reply = Box<dyn FnOnce(Outcome) + Send>;
 
 /// What the handle sends to the thread.
 pub(crate) enum Message {
-    Request { request: Request, reply: Reply },
-    Command { command: Command, answer: Sender<Result<(), CommandError>> },
+    Request {
+        request: Request,
+        reply: Reply,
+    },
+    Command {
+        command: Command,
+        answer: Sender<Result<(), CommandError>>,
+    },
     /// A command that brings a member along.
-    Join { device: Arc<dyn Device>, member: Box<NewMember>, again: bool, answer: Sender<Result<(), CommandError>> },
-    Status { answer: Sender<Status> },
+    Join {
+        device: Arc<dyn Device>,
+        member: Box<NewMember>,
+        again: bool,
+        answer: Sender<Result<(), CommandError>>,
+    },
+    Status {
+        answer: Sender<Status>,
+    },
     Shutdown,
 }
 
@@ -114,7 +127,7 @@ impl Pump {
                 member.key = key;
                 let (told, result) = crossbeam_channel::bounded(1);
                 self.answers.push_back(told);
-                self.feed(Input::Command(if again { Command::ReAdd(*member) } else { Command::Add(*member) }));
+                self.feed(Input::Command(if again { Command::ReAdd(member) } else { Command::Add(member) }));
                 let result = result.try_recv().unwrap_or(Err(CommandError::Broken));
                 if result.is_err() {
                     self.queue.remove(key);

@@ -104,7 +104,11 @@ impl World {
             2 => self.disks[key].failing_writes = 1,
             3 => self.disks[key].failing_flush = true,
             4..7 => self.spoil(key),
-            7 => self.disks[key].full = 1 + self.rng.below(3) as u32,
+            // A write torn for want of space is as bad as an unreadable block: one or the other.
+            7 if self.spoiled.is_none() => {
+                self.space_tight = true;
+                self.disks[key].full = 1 + self.rng.below(3) as u32;
+            }
             _ => self.disks[key].slow ^= true,
         }
         self.note_excuses();
@@ -121,7 +125,7 @@ impl World {
 
     /// Some blocks become unreadable, where redundancy can answer for them.
     fn spoil(&mut self, key: usize) {
-        if !self.holes.is_empty() || (self.spoiled.is_some_and(|spoiled| spoiled != key) && !self.rng.chance(10)) {
+        if !self.holes.is_empty() || self.space_tight || (self.spoiled.is_some_and(|spoiled| spoiled != key) && !self.rng.chance(10)) {
             return;
         }
         self.io_errors_excused |= self.spoiled.is_some_and(|spoiled| spoiled != key);
@@ -190,14 +194,14 @@ impl World {
             }
         };
         let disk = &self.disks[key];
-        let new = NewMember {
+        let new = Box::new(NewMember {
             key,
             name: disk.name.clone(),
             sectors: disk.len_bytes() / 512,
             block_bytes: disk.block_bytes(),
             own: if back.is_some() { read_super(disk.view()) } else { None },
             device_id: Uuid::from_u128(0x2000 + u128::from(self.rng.next())),
-        };
+        });
         let (name, own) = (new.name.clone(), new.own.clone());
         // The core may send to it before it answers.
         let was_released = self.released.remove(&key);

@@ -39,9 +39,9 @@ pub enum Command {
         name: String,
     },
     /// Take a new spare; it takes over an empty slot by itself.
-    Add(NewMember),
+    Add(Box<NewMember>),
     /// Take a member back that was here before: with a bitmap only what it missed is rebuilt.
-    ReAdd(NewMember),
+    ReAdd(Box<NewMember>),
     /// Run over the array.
     StartSync(SyncKind),
     /// Break a check or a repair off.
@@ -103,8 +103,8 @@ impl Core {
         match command {
             Command::Fail { name } => self.fail(&name),
             Command::Remove { name } => self.remove(&name),
-            Command::Add(member) => self.add(member),
-            Command::ReAdd(member) => self.re_add(member),
+            Command::Add(member) => self.add(*member),
+            Command::ReAdd(member) => self.re_add(*member),
             Command::StartSync(kind) => self.run(kind),
             Command::StopSync => {
                 self.tell(Event::StopSync);
