@@ -192,6 +192,8 @@ impl Engine {
             let mut intent = Intent::new(bitmap.sectors_per_bit, bitmap.bits, &bitmap.set, due);
             if due && !bitmap.current || rebuilding {
                 intent.need_everything();
+            } else if let Some(from) = config.resync_from {
+                intent.synced(&(0..from.0), config.geometry.resync_sectors().0);
             }
             intent
         });
