@@ -248,10 +248,11 @@ impl<'a> Planner<'a> {
     }
 
     /// Forced members may disagree with the others anywhere, so everything is made consistent again where that can be done.
-    /// A degraded parity array has nothing to compare with: only `force` gets it here, and its parity is taken for good.
+    /// A parity array with nothing left to compare has its parity taken for good: only `force` gets it here. A RAID6 with one slot
+    /// missing still has P and Q, which must agree before another one goes.
     fn resync_from(&self, dirty: bool, degraded: usize) -> Option<Sector> {
         let level = self.newest.level;
-        let is_comparable = level.is_redundant() && !(level.has_parity() && degraded > 0);
+        let is_comparable = level.is_redundant() && !(level.has_parity() && degraded >= level.parity_members());
         match is_comparable {
             true if !self.judged.forced.is_empty() => Some(Sector(0)),
             true if dirty => self.newest.resync_offset,
