@@ -1,12 +1,16 @@
-//! What the simulator makes of the disks that a crash left: its own reading of the rules, apart from the one under test.
+//! What a power cut left, put together again: by the code under test, and by the simulator's own reading of the rules; the two
+//! must agree.
 //!
-//! The freshest member (most events) has the say. A member more than one event behind is stale; a role is what the freshest says.
+//! The rules: of the members with a slot the freshest (most events) has the say. A member more than one event behind is stale. A
+//! role holds when both the member and the freshest say so.
+
+use std::sync::Arc;
 
 use uraid_array::core::{CoreConfig, CoreMember};
-use uraid_device::Pool;
-use uraid_engine::{BitmapConfig, MemberState};
-use uraid_format::{Bitmap, BitmapSuper, RawSuper, Role, SUPER_BYTES, super_offsets};
-use uraid_geometry::{Geometry, Shape};
+use uraid_array::{AssembleOptions, AssembleProblem, Assembly, Candidate, choose, scan};
+use uraid_device::{Device, DeviceError, DeviceInfo, Pool};
+use uraid_engine::MemberState;
+use uraid_format::{RawSuper, Role, SUPER_BYTES, super_offsets};
 use uraid_types::{Sector, SectorCount, Slot};
 
 use crate::disk::Disk;
@@ -22,7 +26,7 @@ pub struct Assembled {
     pub dirty: bool,
 }
 
-/// The superblock on a disk's durable image.
+/// The superblock on a disk's image.
 #[must_use]
 pub fn read_super(bytes: &[u8]) -> Option<RawSuper> {
     let size = bytes.len() as u64;
@@ -32,16 +36,75 @@ pub fn read_super(bytes: &[u8]) -> Option<RawSuper> {
     })
 }
 
-fn read_bitmap(bytes: &[u8], raw: &RawSuper) -> Option<(BitmapSuper, Bitmap)> {
-    let start = raw.superblock().bitmap_start()?;
-    let area = &bytes[start.byte_offset() as usize..];
-    let superblock = BitmapSuper::parse(area, start).ok()?;
-    superblock.check_usable(raw.superblock(), SectorCount(bytes.len() as u64 / 512)).ok()?;
-    let bits = Bitmap::from_bytes(superblock.bits(), &area[uraid_format::BITMAP_SUPER_BYTES..]).ok()?;
-    Some((superblock, bits))
+/// A disk as it is found after a power cut, to be looked at.
+struct Image {
+    info: DeviceInfo,
+    bytes: Vec<u8>,
 }
 
-/// Assembles the array from `disks`, leaving out those for which `usable` is false.
+impl Device for Image {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), DeviceError> {
+        let start = offset_bytes as usize;
+        into.copy_from_slice(&self.bytes[start..start + into.len()]);
+        Ok(())
+    }
+
+    fn write_at(&self, offset_bytes: u64, _: &[u8]) -> Result<(), DeviceError> {
+        panic!("assembling wrote to {} at byte {offset_bytes}", self.info.name)
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        panic!("assembling flushed {}", self.info.name)
+    }
+
+    fn zero(&self, offset_bytes: u64, _: u64, _: bool) -> Result<(), DeviceError> {
+        panic!("assembling zeroed {} at byte {offset_bytes}", self.info.name)
+    }
+}
+
+fn image(disk: &Disk) -> Arc<dyn Device> {
+    Arc::new(Image {
+        info: DeviceInfo {
+            name: disk.name.clone(),
+            path: None,
+            size_bytes: disk.len_bytes(),
+            logical_block_bytes: disk.block_bytes() as u32,
+            read_only: false,
+            direct: false,
+            rotational: None,
+        },
+        bytes: disk.durable().to_vec(),
+    })
+}
+
+/// What the rules say of the slots: who holds each, and how good it is.
+type Reading = Vec<(Option<usize>, MemberState)>;
+
+/// As the rules have it; and whether the array was not stopped cleanly.
+fn read_rules(found: &[(usize, RawSuper)]) -> Option<(Reading, bool)> {
+    let active = |raw: &RawSuper| matches!(raw.superblock().own_role(), Role::Active(_));
+    let freshest = found.iter().map(|(_, raw)| raw).filter(|raw| active(raw));
+    let newest = freshest.max_by_key(|raw| raw.superblock().events)?.superblock().clone();
+    let mut reading = vec![(None, MemberState::Missing); usize::from(newest.raid_disks)];
+    for (key, raw) in found {
+        let own = raw.superblock();
+        let role = newest.roles.get(own.dev_number as usize).copied().unwrap_or(Role::Spare);
+        if let Role::Active(slot) = role
+            && own.events + 1 >= newest.events
+            && own.own_role() == role
+        {
+            let state = own.recovery_offset.map_or(MemberState::InSync, |recovered| MemberState::Rebuilding { recovered });
+            reading[slot.index()] = (Some(*key), state);
+        }
+    }
+    Some((reading, newest.resync_offset.is_some()))
+}
+
+/// Assembles the array from those of `disks` that are `usable`.
 ///
 /// # Errors
 /// Why it cannot start.
@@ -50,78 +113,69 @@ pub fn assemble(disks: &[Disk], usable: impl Fn(usize) -> bool, read_only: bool,
         .filter(|&key| usable(key))
         .filter_map(|key| Some((key, read_super(disks[key].durable())?)))
         .collect();
-    // A spare has no say: it may come from anywhere.
-    let active = |raw: &RawSuper| matches!(raw.superblock().own_role(), Role::Active(_));
-    let deciding = found.iter().max_by_key(|(_, raw)| (active(raw), raw.superblock().events));
-    let (freshest_key, freshest) = deciding.ok_or("no superblock at all")?;
-    let newest = freshest.superblock();
-    let slots = usize::from(newest.raid_disks);
-    let mut states = vec![MemberState::Missing; slots];
-    let (mut members, mut left_out, mut write_mostly) = (Vec::new(), Vec::new(), vec![false; slots]);
-    let (mut sizes, mut bits_of) = (vec![newest.used_size; slots], Vec::new());
-    for (key, raw) in &found {
-        let own = raw.superblock();
-        let role = newest.roles.get(own.dev_number as usize).copied().unwrap_or(Role::Spare);
-        let current = own.events + 1 >= newest.events;
-        let slot = match role {
-            Role::Active(slot) if current => Some(slot),
-            Role::Spare if current && own.own_role() == Role::Spare => None,
-            _ => {
-                left_out.push(*key);
-                continue;
-            }
-        };
-        if let Some(slot) = slot {
-            if states[slot.index()] != MemberState::Missing {
-                return Err(format!("two members claim {slot}: disk {key} is the second"));
-            }
-            states[slot.index()] = own.recovery_offset.map_or(MemberState::InSync, |recovered| MemberState::Rebuilding { recovered });
-            write_mostly[slot.index()] = own.flags.write_mostly;
-            if !newest.level.is_redundant() {
-                sizes[slot.index()] = own.data_size;
-            }
-            bits_of.extend(read_bitmap(disks[*key].durable(), raw).map(|(_, bits)| bits));
+    let candidates: Vec<Candidate> = found.iter().filter_map(|(key, _)| scan(image(&disks[*key])).ok()).collect();
+    let options = AssembleOptions { run: true, read_only, ..AssembleOptions::default() };
+    let assembly = match choose(candidates.clone(), &options) {
+        Err(error) if matches!(error.problem, AssembleProblem::DirtyDegraded { .. }) => {
+            choose(candidates, &AssembleOptions { force: true, ..options })
         }
-        members.push(CoreMember { key: *key, name: disks[*key].name.clone(), raw: raw.clone(), slot });
+        result => result,
+    };
+    let assembly = assembly.map_err(|error| {
+        let roles = |raw: &RawSuper| raw.superblock().roles.iter().copied().take(12).collect::<Vec<_>>();
+        let story: Vec<String> =
+            found.iter().map(|(key, raw)| format!("disk {key}: events {}, {:?}", raw.superblock().events, roles(raw))).collect();
+        format!("{error}; {story:?}")
+    })?;
+    let key_of = |candidate: &Candidate| disks.iter().position(|disk| disk.name == candidate.name()).ok_or("an unknown disk");
+    let mut slots: Reading = Vec::new();
+    for slot in &assembly.slots {
+        let key = slot.member.map(|member| key_of(&assembly.members[member])).transpose()?;
+        slots.push((key, slot.state));
     }
-    let shape =
-        Shape { level: newest.level, layout: newest.layout, raid_disks: newest.raid_disks, chunk: newest.chunk, member_sectors: sizes };
-    let geometry = Geometry::new(&shape).map_err(|error| error.to_string())?;
-    let incomplete: Vec<Slot> =
-        (0..slots).filter(|&slot| states[slot] != MemberState::InSync).map(Slot::from_index).collect();
-    if !geometry.survives(&incomplete) {
-        let events: Vec<_> = found.iter().map(|(key, raw)| (*key, raw.superblock().events, raw.superblock().own_role())).collect();
-        return Err(format!("too few members: {states:?}; found {events:?}; the freshest is disk {freshest_key} with {:?}", roles(newest)));
-    }
-    let bitmap = read_bitmap(disks[*freshest_key].durable(), freshest).map(|(superblock, mut bits)| {
-        let set: Vec<u64> = (0..bits.len()).filter(|&bit| bits_of.iter().any(|other: &Bitmap| other.get(bit))).collect();
-        set.iter().for_each(|&bit| {
-            bits.set(bit);
-        });
-        let current = superblock.events >= newest.events && !superblock.is_stale();
-        let config = BitmapConfig { sectors_per_bit: superblock.chunk().0, bits: superblock.bits(), set, current };
-        (config, superblock, bits)
-    });
-    Ok(Assembled {
-        dirty: newest.resync_offset.is_some(),
-        left_out,
-        config: CoreConfig {
-            geometry,
-            block: SectorCount(disks[*freshest_key].block_bytes() / 512),
-            slots: states,
-            write_mostly,
-            resync_from: newest.resync_offset,
-            bitmap,
-            members,
-            events: newest.events,
-            read_only,
-            auto_sync: true,
-            cache_bytes: 1 << 20,
-            pool: pool.clone(),
-        },
-    })
+    let dirty = match read_rules(&found) {
+        Some((reading, dirty)) if reading == slots => dirty,
+        reading => return Err(format!("the rules give the slots {reading:?}, assembling gave {slots:?}")),
+    };
+    let config = config_of(assembly, slots, read_only, pool, key_of)?;
+    let left_out = found.iter().map(|(key, _)| *key).filter(|key| !config.members.iter().any(|member| member.key == *key)).collect();
+    Ok(Assembled { config, left_out, dirty })
 }
 
-fn roles(superblock: &uraid_format::Superblock) -> Vec<Role> {
-    superblock.roles.iter().copied().take(12).collect()
+fn config_of(
+    assembly: Assembly,
+    slots: Reading,
+    read_only: bool,
+    pool: &Pool,
+    key_of: impl Fn(&Candidate) -> Result<usize, &'static str>,
+) -> Result<CoreConfig, String> {
+    if let Some(why) = assembly.read_only_because.as_ref().filter(|_| !read_only) {
+        return Err(format!("read-only without having been asked for: {why}"));
+    }
+    let mut members = Vec::new();
+    for (index, candidate) in assembly.members.iter().enumerate() {
+        let key = key_of(candidate)?;
+        let slot = slots.iter().position(|(holder, _)| *holder == Some(key)).map(Slot::from_index);
+        if slot.is_some() || assembly.spares.contains(&index) {
+            members.push(CoreMember { key, name: candidate.name().to_owned(), raw: candidate.raw.clone(), slot });
+        }
+    }
+    let bitmap = match (assembly.bitmap, assembly.bitmap_super, assembly.bitmap_bits) {
+        (Some(config), Some(superblock), Some(bits)) => Some((config, superblock, bits)),
+        _ => None,
+    };
+    Ok(CoreConfig {
+        geometry: assembly.geometry,
+        block: assembly.block,
+        slots: slots.iter().map(|(_, state)| *state).collect(),
+        write_mostly: assembly.write_mostly,
+        resync_from: assembly.resync_from,
+        bitmap,
+        members,
+        events: assembly.events,
+        read_only,
+        auto_sync: true,
+        cache_bytes: 1 << 20,
+        pool: pool.clone(),
+    })
 }

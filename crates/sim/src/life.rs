@@ -94,6 +94,7 @@ impl World {
             holes: BTreeSet::new(),
             io_errors_excused: false,
             spoiled: None,
+            space_tight: false,
             out_of_space: false,
             ended_runs: Vec::new(),
             newest_events: 0,
@@ -217,6 +218,7 @@ impl World {
         self.io_errors_excused = !self.redundant();
         let mut bad = (0..self.disks.len()).filter(|&key| self.disks[key].has_bad_blocks());
         self.spoiled = bad.next();
+        self.space_tight = false;
         self.io_errors_excused |= bad.next().is_some();
         self.say(|| {
             format!(

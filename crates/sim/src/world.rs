@@ -132,6 +132,8 @@ pub(crate) struct World {
     pub io_errors_excused: bool,
     /// The disk that got unreadable blocks in this life.
     pub spoiled: Option<usize>,
+    /// Disks fill up in this life.
+    pub space_tight: bool,
     pub out_of_space: bool,
     pub ended_runs: Vec<(SyncProgress, bool)>,
     pub newest_events: u64,
@@ -370,8 +372,10 @@ impl World {
         if bytes.len() != (range.end - range.start) as usize * SECTOR {
             return Err(format!("a read of {range:?} brought {} bytes", bytes.len()));
         }
+        // Around an unreadable block another copy answers, which may be of another time.
+        let stable = self.spoiled.is_none();
         for (sector, bytes) in range.clone().zip(bytes.chunks_exact(SECTOR)) {
-            self.model.check_read(sector, bytes, submitted, self.now).map_err(|why| format!("read of {range:?}: {why}"))?;
+            self.model.check_read(sector, bytes, submitted, self.now, stable).map_err(|why| format!("read of {range:?}: {why}"))?;
         }
         Ok(())
     }
