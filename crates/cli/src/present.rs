@@ -42,11 +42,14 @@ pub fn decimal(bytes: u64) -> String {
 
 fn unit(bytes: u64) -> Option<(u64, u64, char)> {
     const MIB: u64 = 1 << 20;
-    match bytes {
-        0..0x4e_2000 => None,
-        ..0x8000_0000 => Some((MIB, 1_000_000, 'M')),
-        ..0x200_0000_0000 => Some((MIB << 10, 1_000_000_000, 'G')),
-        _ => Some((MIB << 20, 1_000_000_000_000, 'T')),
+    if bytes < 5000 * 1024 {
+        None
+    } else if bytes < 2 << 30 {
+        Some((MIB, 1_000_000, 'M'))
+    } else if bytes < 2 << 40 {
+        Some((MIB << 10, 1_000_000_000, 'G'))
+    } else {
+        Some((MIB << 20, 1_000_000_000_000, 'T'))
     }
 }
 

@@ -10,6 +10,8 @@ use uraid_types::{Sector, SectorCount};
 
 /// Bytes of a piece, where stripes do not say otherwise.
 const PIECE_BYTES: u64 = 1 << 20;
+/// A stripe up to this length is written as one piece.
+const LARGEST_PIECE_BYTES: u64 = 8 << 20;
 /// Pieces in flight.
 const DEPTH: usize = 8;
 /// Bytes in flight, where pieces are large; two pieces at least.
@@ -83,10 +85,12 @@ impl<'a> Writer<'a> {
     /// To `array`.
     pub fn new(array: &'a Array) -> Writer<'a> {
         let stripe_bytes = array.stripe_bytes().max(1);
-        let piece_bytes = match stripe_bytes {
-            0..=PIECE_BYTES => PIECE_BYTES / stripe_bytes * stripe_bytes,
-            ..=0x80_0000 => stripe_bytes,
-            _ => PIECE_BYTES,
+        let piece_bytes = if stripe_bytes <= PIECE_BYTES {
+            PIECE_BYTES / stripe_bytes * stripe_bytes
+        } else if stripe_bytes <= LARGEST_PIECE_BYTES {
+            stripe_bytes
+        } else {
+            PIECE_BYTES
         };
         let depth = usize::try_from(IN_FLIGHT_BYTES / piece_bytes).unwrap_or(DEPTH).clamp(2, DEPTH);
         Writer { in_flight: InFlight { array, sent: VecDeque::new() }, depth, piece_bytes }
@@ -94,7 +98,7 @@ impl<'a> Writer<'a> {
 
     /// The best length in bytes of a piece at `offset_bytes`: up to the end of a stripe.
     pub fn len_at(&self, offset_bytes: u64) -> usize {
-        // No more than 8 MiB.
+        // No more than `LARGEST_PIECE_BYTES`.
         (self.piece_bytes - offset_bytes % self.piece_bytes) as usize
     }
 

@@ -10,6 +10,8 @@ use crate::signals::{Interrupted, Stop};
 #[derive(Default)]
 pub struct Bars {
     current: Option<(String, Progress)>,
+    passed_sectors: u64,
+    done_sectors: u64,
 }
 
 impl Bars {
@@ -23,7 +25,17 @@ impl Bars {
         }
         if let (Some((_, progress)), Some(sync)) = (&mut self.current, sync) {
             progress.set(sync.done_sectors * 512);
+            if sync.done_sectors < self.done_sectors {
+                // Another run of the same kind has begun; the last one went to the same end.
+                self.passed_sectors += sync.end_sectors;
+            }
+            self.done_sectors = sync.done_sectors;
         }
+    }
+
+    /// Sectors of each member that the runs seen have gone over, the last one to its end.
+    pub fn gone_over(&self, last: Option<&SyncStatus>) -> u64 {
+        self.passed_sectors + last.map_or(0, |last| last.done_sectors)
     }
 
     /// The run that was shown is over; where it came to is known when it is the last one that ended.
@@ -42,6 +54,15 @@ impl Bars {
 /// # Errors
 /// [`Interrupted`] by a signal; the array ended by itself.
 pub fn until_idle(array: &Array, stop: &Stop) -> anyhow::Result<Status> {
+    until_idle_counted(array, stop).map(|(status, _)| status)
+}
+
+/// As [`until_idle`]; also gives how many bytes of each member the runs have gone over, which is more than a member has when two
+/// spares were filled one after the other.
+///
+/// # Errors
+/// As [`until_idle`].
+pub fn until_idle_counted(array: &Array, stop: &Stop) -> anyhow::Result<(Status, u64)> {
     let mut bars = Bars::default();
     let ended = array.wait_idle(|status| {
         bars.show(status);
@@ -51,7 +72,10 @@ pub fn until_idle(array: &Array, stop: &Stop) -> anyhow::Result<Status> {
     });
     bars.end(ended.as_ref().and_then(|status| status.last_sync.as_ref()));
     match ended {
-        Some(status) => Ok(status),
+        Some(status) => {
+            let bytes = bars.gone_over(status.last_sync.as_ref()) * 512;
+            Ok((status, bytes))
+        }
         None if stop.asked() => Err(Interrupted.into()),
         None => anyhow::bail!("the array's thread has ended"),
     }

@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use serde::Serialize;
 use uraid_array::{Array, AssembleOptions, RunOptions};
 use uraid_device::{Buf, OpenOptions};
@@ -13,7 +15,7 @@ use uraid_report::Progress;
 
 use crate::members::{MemberArgs, assemble, refuse_member_as};
 use crate::output::{Exit, say_json, usage};
-use crate::signals::Stop;
+use crate::signals::{Interrupted, Stop};
 use crate::sizes;
 use crate::transfer::Writer;
 
@@ -100,24 +102,25 @@ fn copy(array: &Array, offset_bytes: u64, room_bytes: u64, input: &mut Input, st
     let mut writer = Writer::new(array);
     let mut done_bytes = 0;
     let interrupted = loop {
-        if let Err(interrupted) = stop.check() {
-            break Some(interrupted);
-        }
         let at_bytes = offset_bytes + done_bytes;
         let left_bytes = room_bytes - done_bytes;
         let want = writer.len_at(at_bytes).min(usize::try_from(left_bytes).unwrap_or(usize::MAX));
         let mut piece = array.pool().take(want);
-        let got = input.fill(&mut piece)?;
+        let (got, ended) = match input.fill(&mut piece, stop)? {
+            Filled::Interrupted => break Some(Interrupted),
+            Filled::Whole(got) => (got, false),
+            Filled::ToTheEnd(got) => (got, true),
+        };
         if got > 0 {
             write_piece(array, &mut writer, at_bytes, piece, got)?;
             done_bytes += got as u64;
             progress.set(done_bytes);
         }
-        if got < want {
+        if ended {
             break None;
         }
         if left_bytes == got as u64 {
-            if input.fill(&mut [0])? > 0 {
+            if !matches!(input.fill(&mut [0], stop)?, Filled::ToTheEnd(0)) {
                 writer.finish()?;
                 bail!("{} is larger than the array: its first {done_bytes} bytes were written", input.name);
             }
@@ -185,17 +188,45 @@ impl Input {
         Ok(Input { file, name, size_bytes })
     }
 
-    /// Fills `into` as far as the input goes; gives the bytes read.
-    fn fill(&mut self, into: &mut [u8]) -> anyhow::Result<usize> {
+    /// Fills `into` as far as the input goes. A signal ends the wait for a pipe that is silent.
+    fn fill(&mut self, into: &mut [u8], stop: &Stop) -> anyhow::Result<Filled> {
+        let name = self.name.clone();
         let mut got = 0;
         while got < into.len() {
-            match self.file.read(&mut into[got..]) {
-                Ok(0) => break,
+            if stop.asked() {
+                return Ok(Filled::Interrupted);
+            }
+            let more = if self.is_ready()? { self.file.read(&mut into[got..]) } else { continue };
+            match more {
+                Ok(0) => return Ok(Filled::ToTheEnd(got)),
                 Ok(more) => got += more,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error).with_context(|| format!("{}: cannot be read", self.name)),
+                Err(error) => return Err(error).with_context(|| format!("{name}: cannot be read")),
             }
         }
-        Ok(got)
+        Ok(Filled::Whole(got))
     }
+
+    /// Is there something to read, or the end? Waits a moment for a pipe.
+    fn is_ready(&self) -> anyhow::Result<bool> {
+        const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+        if self.size_bytes.is_some() {
+            return Ok(true);
+        }
+        match poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&MOMENT)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(Errno::INTR) => Ok(false),
+            Err(error) => Err(error).with_context(|| format!("{}: cannot be waited for", self.name)),
+        }
+    }
+}
+
+/// How far the input went.
+enum Filled {
+    /// So many bytes, which is all that was asked for.
+    Whole(usize),
+    /// So many bytes, then its end.
+    ToTheEnd(usize),
+    /// A signal came; what has been read of this piece is dropped.
+    Interrupted,
 }

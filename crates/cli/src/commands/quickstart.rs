@@ -20,7 +20,7 @@ use crate::output::{Exit, note, say, say_json, usage};
 use crate::signals::Stop;
 use crate::sizes;
 use crate::transfer::{Reader, Writer};
-use crate::watch::until_idle;
+use crate::watch::{until_idle, until_idle_counted};
 use pattern::Pattern;
 use report::{Report, Step};
 
@@ -248,17 +248,17 @@ impl Story<'_> {
         let members = self.args.members;
         let spares = self.bed.make(members..members + LOST)?;
         let stop = self.stop.clone();
-        let status = self.timed("recover onto two spares", || {
+        let bytes = self.timed("recover onto two spares", || {
             for spare in &spares {
                 array.join(spare, false, false)?;
             }
-            let status = until_idle(array, &stop)?;
+            let (status, bytes) = until_idle_counted(array, &stop)?;
             if status.degraded > 0 {
                 bail!("{} slots are still not in sync", status.degraded);
             }
-            Ok(status)
+            Ok(bytes)
         })?;
-        self.amend(|step| step.moved_on_each_member(status.member_bytes));
+        self.amend(|step| step.moved_on_each_member(bytes));
         Ok(spares)
     }
 

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use serde_json::Value;
 use uraid_referee::require_programs;
 
-use crate::lab::{Lab, pattern, program, refs};
+use crate::lab::{Lab, eventually, pattern, program, refs};
 use crate::superblock::{self, EVENTS};
 
 const MIB: u64 = 1 << 20;
@@ -185,6 +185,51 @@ fn an_input_that_is_too_large_is_refused() {
     assert_eq!(ended.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&ended.stderr).contains("larger than the array"));
     lab.ok(&["check", "d0", "d1"]);
+}
+
+#[test]
+fn a_signal_ends_an_import_from_a_silent_pipe_cleanly() {
+    let lab = Lab::new();
+    let members = lab.array(3, 8 * MIB, &["-l", "5", "--assume-clean"]);
+    let args = [&["import", "-i", "-"], &refs(&members)[..]].concat();
+    let mut child = lab.command(&args).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    // Two whole stripes of two chunks of 512 KiB, then nothing.
+    input.write_all(&pattern(2 << 20, 5)).unwrap();
+    eventually("the array is written", || {
+        let state = lab.run(&[&["detail", "--json"], &refs(&members)[..]].concat());
+        state.json()["arrays"][0]["resync_from_sector"] == 0
+    });
+    assert!(std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(said.contains("stopped by a signal") && said.contains("only the first"), "{said}");
+    let after = lab.ok(&[&["detail", "--json"], &refs(&members)[..]].concat()).json();
+    assert_eq!(after["arrays"][0]["resync_from_sector"], Value::Null, "it was not stopped cleanly");
+}
+
+#[test]
+fn a_running_array_is_described_and_checked_by_name() {
+    let lab = Lab::new();
+    let members = lab.array(4, 8 * MIB, &["-l", "6"]);
+    let server = lab.assemble(&members, &["--nbd", "unix:s.nbd"]);
+    lab.wait_idle(server.name());
+    let name = server.name().to_owned();
+    let running = lab.ok(&["detail", "--json", &name]).json();
+    assert_eq!((&running["running"], &running["up"], &running["degraded"]), (&name.clone().into(), &"UUUU".into(), &0.into()));
+    let text = fields(&lab.ok(&["detail", &name]).stdout);
+    assert_eq!((text["Raid Level"].as_str(), text["Active Devices"].as_str()), ("raid6", "4"));
+    let check = lab.ok(&["check", "--json", &name]).json();
+    assert_eq!((&check["ran"], &check["complete"], &check["mismatch_sectors"]), (&"check".into(), &true.into(), &0.into()));
+    // At rest it can only be looked at meanwhile.
+    lab.ok(&[&["examine"], &refs(&members)[..]].concat());
+    for command in [vec!["check"], vec!["resync"], vec!["export", "-o", "out"]] {
+        let busy = lab.run(&[&command[..], &refs(&members)[..]].concat()).expect(1);
+        assert!(busy.stderr.contains("in use"), "{}", busy.stderr);
+    }
+    lab.run(&["check", "no-such-array"]).expect(1);
+    assert_eq!(server.stop().0, 0);
 }
 
 #[test]

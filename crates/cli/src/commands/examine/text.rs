@@ -86,7 +86,8 @@ fn places(lines: &mut Lines, fields: &RawFields, candidate: Option<&Candidate>) 
     if let Some(capacity) = candidate.and_then(|candidate| capacity(candidate.superblock())) {
         lines.put("Array Size", format!("{} KiB{}", capacity.bytes() / 1024, both_units(capacity.bytes())));
     }
-    if fields.size != fields.data_size && fields.size != 0 {
+    // RAID0 alone has no such number.
+    if fields.size != fields.data_size && fields.level != 0 {
         lines.put("Used Dev Size", format!("{} sectors{}", fields.size, size(fields.size)));
     }
     lines.put("Data Offset", format!("{} sectors", fields.data_offset));
@@ -176,17 +177,9 @@ fn arrangement(lines: &mut Lines, fields: &RawFields, level: Option<Level>) {
     match level {
         Level::Linear => lines.put("Rounding", format!("{}K", fields.chunksize / 2)),
         Level::Raid1 => {}
-        _ => lines.put("Chunk Size", chunk(fields.chunksize)),
+        _ => lines.put("Chunk Size", format!("{}K", fields.chunksize / 2)),
     }
     lines.gap();
-}
-
-/// A chunk as mdadm writes it: `512K`, `1M`.
-fn chunk(sectors: u32) -> String {
-    match sectors / 2 {
-        kib if kib >= 1024 && kib.is_multiple_of(1024) => format!("{}M", kib / 1024),
-        kib => format!("{kib}K"),
-    }
 }
 
 fn role(fields: &RawFields) -> String {
