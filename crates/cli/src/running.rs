@@ -112,10 +112,13 @@ impl Owner {
             wake,
         });
         let answers = Arc::clone(&shared);
-        let control = Server::start(&socket_path(name)?, Arc::new(move |call| answers.answer(call))).map_err(|error| match error {
-            ServeError::SocketInUse { .. } => anyhow::anyhow!("an array named {name} is running already; choose another --name"),
-            other => other.into(),
-        })?;
+        let control =
+            Server::start(&socket_path(name)?, Arc::new(move |call| answers.answer(call))).map_err(|error| match error {
+                ServeError::SocketInUse { .. } => {
+                    anyhow::anyhow!("an array named {name} is running already; choose another --name")
+                }
+                other => other.into(),
+            })?;
         let array = Array::start(assembly, options);
         let _first = shared.array.set(array.clone());
         let mut owner = Owner { shared, array, nbd: Vec::new(), fuse: Vec::new(), control, wakes };

@@ -159,9 +159,12 @@ fn a_member_in_use_by_the_kernel() {
     }
 }
 
+/// What it is; which field, its new value, with a right checksum or not; the words that name it.
+type Damage<'a> = (&'a str, usize, &'a [u8], bool, &'a [&'a str]);
+
 #[test]
 fn superblocks_that_cannot_be() {
-    let cases: [(&str, usize, &[u8], bool, &[&str]); 8] = [
+    let cases: [Damage; 8] = [
         ("a bad checksum", CHECKSUM, &[1, 2, 3, 4], false, &["sb_csum"]),
         ("a bad magic", MAGIC, &[0; 4], true, &["no md superblock"]),
         ("a bad version", MAJOR_VERSION, &7u32.to_le_bytes(), true, &["version", "7"]),

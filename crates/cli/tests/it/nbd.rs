@@ -13,7 +13,6 @@ const FLUSH: u16 = 3;
 /// A connection in the transmission phase, with simple replies.
 pub struct Nbd {
     stream: UnixStream,
-    pub size_bytes: u64,
 }
 
 impl Nbd {
@@ -26,9 +25,9 @@ impl Nbd {
         // Fixed newstyle, no zeroes; option 1 with an empty name.
         stream.write_all(&3u32.to_be_bytes())?;
         stream.write_all(&[&b"IHAVEOPT"[..], &1u32.to_be_bytes(), &0u32.to_be_bytes()].concat())?;
-        let mut export = [0; 10];
-        stream.read_exact(&mut export)?;
-        Ok(Nbd { stream, size_bytes: u64::from_be_bytes(export[..8].try_into().unwrap()) })
+        // Size and flags.
+        stream.read_exact(&mut [0; 10])?;
+        Ok(Nbd { stream })
     }
 
     fn request(&mut self, command: u16, cookie: u64, offset: u64, len: u32, payload: &[u8]) -> io::Result<()> {

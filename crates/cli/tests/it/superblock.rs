@@ -14,6 +14,7 @@ pub const FEATURE_MAP: usize = 8;
 pub const DATA_OFFSET: usize = 128;
 pub const DEVICE_UUID: usize = 168;
 pub const EVENTS: usize = 200;
+pub const RESYNC_OFFSET: usize = 208;
 pub const CHECKSUM: usize = 216;
 pub const MAX_DEV: usize = 220;
 pub const DEV_ROLES: usize = 256;

@@ -1,0 +1,14 @@
+//! The binary as people run it.
+
+#![allow(clippy::unwrap_used, reason = "all of this crate is tests; a helper that panics fails its test")]
+
+mod at_rest;
+mod bad_input;
+mod clients;
+mod crash;
+mod lab;
+mod measure;
+mod nbd;
+mod referee;
+mod running;
+mod superblock;
