@@ -7,7 +7,6 @@ use uraid_referee::require_programs;
 use crate::lab::{Lab, Server, eventually, may_mount, pattern, program, skip};
 
 const MEMBER: u64 = 24 << 20;
-/// Data on each member: the kernel keeps the first MiB of a small member for its metadata, and whole chunks of 64 KiB fit.
 const RAID6: &[&str] = &["--level=6", "--chunk=64K"];
 
 /// Writes a pattern through NBD, and gives the file that holds it.
@@ -38,6 +37,33 @@ fn nbdinfo_sees_the_array() {
     assert_eq!(export["is_read_only"], false);
     assert_eq!(export["block_size_preferred"], 4 * (64 << 10), "a stripe");
     assert_eq!(server.stop().0, 0);
+}
+
+#[test]
+fn every_level_holds_what_it_was_given() {
+    if !require_programs(&["nbdcopy", "qemu-img"]) {
+        return;
+    }
+    for level in ["linear", "0", "1", "4", "5", "6", "10"] {
+        let lab = Lab::new();
+        let mut members = lab.array(4, MEMBER, &["--level", level, "--metadata=1.0"]);
+        let server = lab.assemble(&members, &["--nbd=127.0.0.1:0", "--nbd=unix:nbd"]);
+        let size = server.report["array"]["size_bytes"].as_u64().unwrap();
+        std::fs::write(lab.path("image"), pattern(size as usize, 3)).unwrap();
+        let uri = format!("nbd://{}/{}", server.report["nbd"][0].as_str().unwrap(), server.name());
+        program("nbdcopy", &["--flush", &lab.text("image"), &uri]).expect(0);
+        if matches!(level, "linear" | "0") {
+            let said = lab.run(&["fail", "md0", "d1"]).expect(1).stderr;
+            assert!(said.contains("no redundancy"), "{said}");
+        } else {
+            assert_eq!(lab.check("md0"), 0, "level {level}");
+        }
+        assert_eq!(server.stop().0, 0);
+        members.reverse();
+        let server = lab.assemble(&members, &["--nbd=unix:nbd", "--read-only"]);
+        compare(&lab.text("image"), &server);
+        assert_eq!(server.stop().0, 0);
+    }
 }
 
 #[test]
@@ -135,6 +161,11 @@ fn qemu_io_writes_zeroes_discards_and_flushes() {
         "write -z -u 300k 700k",
         "read -P 0 100k 20k",
         "read -P 0 300k 700k",
+        "write -P 0x22 8M 32M",
+        "write -z 9M 30M",
+        "read -P 0x22 8M 1M",
+        "read -P 0 9M 30M",
+        "read -P 0x22 39M 1M",
         "discard 4M 4M",
         "flush",
         "read -P 0x11 64k 36k",
