@@ -20,7 +20,7 @@ use crate::output::{Exit, note, say, say_json, usage};
 use crate::signals::Stop;
 use crate::sizes;
 use crate::transfer::{Reader, Writer};
-use crate::watch::{until_idle, until_idle_counted};
+use crate::watch::{Bars, until_idle, until_idle_counted};
 use pattern::Pattern;
 use report::{Report, Step};
 
@@ -252,7 +252,7 @@ impl Story<'_> {
             for spare in &spares {
                 array.join(spare, false, false)?;
             }
-            let (status, bytes) = until_idle_counted(array, &stop)?;
+            let (status, bytes) = until_idle_counted(array, &stop, Bars::default())?;
             if status.degraded > 0 {
                 bail!("{} slots are still not in sync", status.degraded);
             }

@@ -5,16 +5,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use serde::Serialize;
-use uraid_array::core::{Status, SyncStatus};
-use uraid_array::{Array, AssembleOptions, RunOptions};
+use uraid_array::core::{Command, Status, SyncStatus};
+use uraid_array::{Array, AssembleOptions, Assembly, RunOptions};
 use uraid_device::OpenOptions;
-use uraid_engine::SyncKind;
+use uraid_engine::{MemberState, SyncKind};
 
 use crate::control::{self, Request};
 use crate::members::{WhichArgs, assemble, read_alone};
 use crate::output::{Exit, note, say, say_json};
 use crate::signals::{Interrupted, Stop};
-use crate::watch::{Bars, until_idle};
+use crate::watch::{Bars, until_idle_counted};
 
 /// How often a running array is asked how far it is.
 const ASK_EVERY: Duration = Duration::from_millis(200);
@@ -47,7 +47,7 @@ struct Report {
     /// md's mismatch_cnt, in sectors.
     mismatch_sectors: u64,
     unreadable_sectors: u64,
-    /// Sectors of each member (of the array at RAID10).
+    /// Sectors of each member (of the array at RAID10) that were gone over; more than there are when several runs were due.
     sectors: u64,
     seconds: f64,
     kib_per_second_and_member: u64,
@@ -60,11 +60,20 @@ struct Report {
 pub fn run(args: &Args, kind: SyncKind) -> anyhow::Result<Exit> {
     let stop = Stop::listen()?;
     let begun = Instant::now();
-    let (status, ran) = match running_name(&args.targets) {
+    let ended = match running_name(&args.targets) {
         Some(name) => on_running(name, kind, &stop)?,
         None => on_members(args, kind, &stop)?,
     };
-    report(args, kind, &status, ran, begun.elapsed())
+    report(args, kind, &ended, begun.elapsed())
+}
+
+/// How it ended.
+struct Ended {
+    status: Status,
+    /// The last run; `None` when nothing was due.
+    ran: Option<SyncStatus>,
+    /// Sectors that all runs have gone over.
+    sectors: u64,
 }
 
 /// A single word that is no file is the name of a running array.
@@ -75,7 +84,7 @@ fn running_name(targets: &[PathBuf]) -> Option<&str> {
     }
 }
 
-fn on_members(args: &Args, kind: SyncKind, stop: &Stop) -> anyhow::Result<(Status, Option<SyncStatus>)> {
+fn on_members(args: &Args, kind: SyncKind, stop: &Stop) -> anyhow::Result<Ended> {
     let looks_only = kind == SyncKind::Check;
     let open = if looks_only { read_alone() } else { OpenOptions::own() };
     let options = AssembleOptions { force: args.force, run: args.run, read_only: looks_only, uuid: None };
@@ -83,27 +92,38 @@ fn on_members(args: &Args, kind: SyncKind, stop: &Stop) -> anyhow::Result<(Statu
     if let (Some(why), false) = (&assembly.read_only_because, looks_only) {
         bail!("the array can only be read: {why}");
     }
+    let begun = Bars::from(begun_sectors(&assembly));
     let array = Array::start(assembly, &RunOptions { read_only: looks_only, auto_sync: !looks_only, ..RunOptions::default() });
-    let ended = run_on(&array, kind, stop);
+    let ended = run_on(&array, kind, begun, stop);
     array.stop();
     ended
 }
 
-fn run_on(array: &Array, kind: SyncKind, stop: &Stop) -> anyhow::Result<(Status, Option<SyncStatus>)> {
+/// Where the run that is due goes on from.
+fn begun_sectors(assembly: &Assembly) -> u64 {
+    let recovered = assembly.slots.iter().filter_map(|slot| match slot.state {
+        MemberState::Rebuilding { recovered } => Some(recovered.0),
+        MemberState::InSync | MemberState::Missing => None,
+    });
+    assembly.resync_from.map(|from| from.0).or(recovered.min()).unwrap_or(0)
+}
+
+fn run_on(array: &Array, kind: SyncKind, begun: Bars, stop: &Stop) -> anyhow::Result<Ended> {
     // What was due when the array started comes first; for a resync it is all there is to do.
-    let mut status = until_idle(array, stop)?;
+    let (mut status, mut bytes) = until_idle_counted(array, stop, begun)?;
     if kind != SyncKind::Resync {
-        array.command(uraid_array::core::Command::StartSync(kind)).with_context(|| format!("the {} was refused", kind.name()))?;
-        status = until_idle(array, stop)?;
+        array.command(Command::StartSync(kind)).with_context(|| format!("the {} was refused", kind.name()))?;
+        let (ended, more_bytes) = until_idle_counted(array, stop, Bars::default())?;
+        (status, bytes) = (ended, bytes + more_bytes);
     }
     if let Some(why) = &status.broken {
         bail!("the array has failed: {why}");
     }
     let ran = status.last_sync.clone();
-    Ok((status, ran))
+    Ok(Ended { status, ran, sectors: bytes / 512 })
 }
 
-fn on_running(name: &str, kind: SyncKind, stop: &Stop) -> anyhow::Result<(Status, Option<SyncStatus>)> {
+fn on_running(name: &str, kind: SyncKind, stop: &Stop) -> anyhow::Result<Ended> {
     let request = match kind {
         SyncKind::Check => Request::Check,
         SyncKind::Repair => Request::Repair,
@@ -116,7 +136,8 @@ fn on_running(name: &str, kind: SyncKind, stop: &Stop) -> anyhow::Result<(Status
         bars.show(&status);
         if status.sync.is_none() {
             let ran = status.last_sync.clone();
-            return Ok((status, ran));
+            let sectors = bars.gone_over(ran.as_ref());
+            return Ok(Ended { status, ran, sectors });
         }
         if stop.asked() {
             bars.end(None);
@@ -130,9 +151,9 @@ fn on_running(name: &str, kind: SyncKind, stop: &Stop) -> anyhow::Result<(Status
     }
 }
 
-fn report(args: &Args, kind: SyncKind, status: &Status, ran: Option<SyncStatus>, took: Duration) -> anyhow::Result<Exit> {
+fn report(args: &Args, kind: SyncKind, ended: &Ended, took: Duration) -> anyhow::Result<Exit> {
+    let Ended { status, ran, sectors } = ended;
     let (complete, mismatch_sectors) = ran.as_ref().map_or((true, 0), |ran| (ran.complete, ran.mismatch_sectors));
-    let sectors = ran.as_ref().map_or(0, |ran| ran.end_sectors);
     let unreadable_sectors = ran.as_ref().map_or(0, |ran| ran.unreadable_sectors);
     if args.json {
         let report = Report {
@@ -140,15 +161,15 @@ fn report(args: &Args, kind: SyncKind, status: &Status, ran: Option<SyncStatus>,
             complete,
             mismatch_sectors,
             unreadable_sectors,
-            sectors,
+            sectors: *sectors,
             seconds: took.as_secs_f64(),
-            kib_per_second_and_member: (sectors as f64 / 2.0 / took.as_secs_f64()) as u64,
+            kib_per_second_and_member: (*sectors as f64 / 2.0 / took.as_secs_f64()) as u64,
             degraded: status.degraded,
             resync_pending: status.resync_pending,
         };
         say_json(kind.name(), &report)?;
     } else {
-        match &ran {
+        match ran {
             None => say("nothing to resync: the array is in sync (repair goes over it regardless)")?,
             Some(ran) => {
                 let end = if complete { "done" } else { "broken off" };
