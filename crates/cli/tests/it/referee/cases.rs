@@ -208,3 +208,22 @@ pub const INCOMPLETE: &[Case] = &[
     case("ten-gap", "10", "n2", 4, 64).may_lose(1).missing(1).metadata("1.1"),
     case("ten-gap-spare", "10", "o2", 3, 64).may_lose(1).missing(1).spares(1),
 ];
+
+/// Arrays that lose a member.
+pub const LOSSES: &[Case] = &[
+    case("lost-one", "1", "", 2, 0).may_lose(1),
+    case("lost-four", "4", "", 3, 64).may_lose(1).extra(),
+    case("lost-five", "5", "left-symmetric", 4, 64).may_lose(1).bitmap(),
+    case("lost-six", "6", "right-asymmetric", 5, 16).may_lose(2).metadata("1.1"),
+    case("lost-ten-n", "10", "n2", 4, 64).may_lose(1).metadata("1.0").bitmap(),
+    case("lost-ten-f", "10", "f2", 3, 16).may_lose(1),
+    case("lost-ten-o", "10", "o2", 4, 32).may_lose(1).extra(),
+];
+
+/// Arrays with a bitmap whose last member holds parity or copies only.
+pub const BITMAPS: &[Case] = &[
+    case("bits-one", "1", "", 2, 0).may_lose(1).bitmap(),
+    case("bits-four", "4", "", 4, 64).may_lose(1).bitmap(),
+    case("bits-six", "6", "parity-last", 5, 64).may_lose(2).bitmap(),
+    case("bits-ten", "10", "n2", 4, 64).may_lose(1).bitmap(),
+];

@@ -13,11 +13,16 @@ cp $W/pattern /tmp/pattern
 
 # Devices for files of $W, into $DEVS.
 attach() { DEVS=; for f in "$@"; do DEVS="$DEVS $(losetup -f --show $W/$f)"; done; }
-detach() { for d in $DEVS; do losetup -d $d; done; }
+detach() { for d in $DEVS $MORE; do losetup -d $d; done; MORE=; }
+# One more device, into $MORE too.
+attach_more() { MORE=$(losetup -f --show $W/$1); }
 done_with() { mdadm --stop --quiet /dev/md0; detach; }
 
 # Fills the array with the pattern.
 fill() { head -c $(blockdev --getsize64 /dev/md0) /tmp/pattern | dd of=/dev/md0 bs=1M iflag=fullblock oflag=direct status=none; }
+
+# How many bits of the running array's bitmap are set on its first member.
+dirty_bits() { mdadm --examine-bitmap $(echo $DEVS | cut -d' ' -f1) | sed -n 's/.*(chunks), \([0-9]*\) dirty.*/\1/p'; }
 
 # Reports under the name $1 how big the array is, and whether it holds the pattern (or the file $2).
 report() {

@@ -1,8 +1,11 @@
 //! What uraid's side does: the program, run on the members' files.
 
+use std::path::Path;
+
 use uraid_referee::pattern;
 
 use crate::lab::{Ended, Lab, refs};
+use crate::nbd::Nbd;
 
 /// Bytes of the pattern: as much as the largest array holds.
 const PATTERN_BYTES: usize = 32 << 20;
@@ -67,4 +70,17 @@ pub fn assert_same(found: &[u8], expected: &[u8], what: &str) {
 /// Those of `names` that are not lost.
 pub fn without(names: &[String], lost: &[usize]) -> Vec<String> {
     names.iter().enumerate().filter(|(index, _)| !lost.contains(index)).map(|(_, name)| name.clone()).collect()
+}
+
+/// Writes to the array served at a socket, and flushes.
+#[track_caller]
+pub fn write_nbd(socket: &Path, offset: u64, data: &[u8]) {
+    const PIECE: usize = 256 << 10;
+    let mut client = Nbd::connect(socket).unwrap();
+    for (index, piece) in data.chunks(PIECE).enumerate() {
+        client.send_write(1, offset + (index * PIECE) as u64, piece).unwrap();
+        assert_eq!(client.reply().unwrap(), 1);
+    }
+    client.send_flush(2).unwrap();
+    assert_eq!(client.reply().unwrap(), 2);
 }

@@ -75,10 +75,10 @@ fn make_all(cases: &[Case]) {
         for (index, (mdadm, member)) in by_mdadm.iter().zip(&made.examined).enumerate() {
             assert_member(case, mdadm, member);
             if mdadm.fields.contains_key("Array Size") {
-                // mdadm does not take off the part of a chunk at the end of an odd RAID10; the kernel does.
-                let unit_kib = u64::from(case.chunk_kib).max(1);
-                let size_kib = mdadm.number("Array Size") / unit_kib * unit_kib;
-                assert_eq!(size_kib, made.size_bytes / 1024, "{case:?}");
+                // Of RAID10 mdadm counts the parts of chunks at the ends of the members too; the kernel does not.
+                let more_kib = mdadm.number("Array Size") - made.size_bytes / 1024;
+                let uneven = if case.level == "10" { u64::from(case.chunk_kib) * case.members as u64 } else { 1 };
+                assert!(more_kib < uneven, "{case:?}: {more_kib} KiB more by mdadm");
             }
             if case.bitmap {
                 assert_bitmap(case, &guest::examined_bitmap(&output, name, index), member, made.size_bytes);

@@ -3,8 +3,11 @@
 //! `URAID_REFEREE_ALL=1` runs more cases; without the packages of the referee the tests are skipped, see `uraid_referee`.
 
 mod agree;
+mod bitmaps;
 mod cases;
 mod guest;
 mod host;
+mod lost;
 mod made;
 mod reads;
+mod refused;
