@@ -83,6 +83,8 @@ impl<'a> Planner<'a> {
         let held = self.slots().map(|slot| self.judged.holder(slot));
         let (holders, states): (Vec<_>, Vec<_>) = held.map(|held| (held.map(|(index, _)| index), state(held))).unzip();
         let geometry = self.geometry(&holders, &states)?;
+        let has_nothing = |state: &&MemberState| matches!(state, MemberState::Missing | MemberState::Rebuilding { recovered: Sector(0) });
+        let empty = states.iter().filter(has_nothing).count();
         let degraded = states.iter().filter(|&&state| state != MemberState::InSync).count();
         let level = self.newest.level;
         let dirty = level.is_redundant() && self.newest.resync_offset.is_some();
@@ -98,7 +100,7 @@ impl<'a> Planner<'a> {
         let write_mostly = |holder: &Option<usize>| holder.is_some_and(|index| self.superblock(index).flags.write_mostly);
         Ok(StartPlan {
             block,
-            resync_from: self.resync_from(dirty, degraded),
+            resync_from: self.resync_from(dirty, empty),
             read_only_because: self.read_only_because(&holders, bitmap.is_some()),
             warnings: self.warnings(degraded, write_hole, bitmap.as_ref()),
             write_mostly: holders.iter().map(write_mostly).collect(),
@@ -249,10 +251,11 @@ impl<'a> Planner<'a> {
 
     /// Forced members may disagree with the others anywhere, so everything is made consistent again where that can be done.
     /// A parity array with nothing left to compare has its parity taken for good: only `force` gets it here. A RAID6 with one slot
-    /// missing still has P and Q, which must agree before another one goes.
-    fn resync_from(&self, dirty: bool, degraded: usize) -> Option<Sector> {
+    /// missing still has P and Q, which must agree before another one goes; and where a member has been filled already, there is all
+    /// to compare. `empty`: slots of which nothing is right.
+    fn resync_from(&self, dirty: bool, empty: usize) -> Option<Sector> {
         let level = self.newest.level;
-        let is_comparable = level.is_redundant() && !(level.has_parity() && degraded >= level.parity_members());
+        let is_comparable = level.is_redundant() && !(level.has_parity() && empty >= level.parity_members());
         match is_comparable {
             true if !self.judged.forced.is_empty() => Some(Sector(0)),
             true if dirty => self.newest.resync_offset,
