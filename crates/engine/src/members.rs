@@ -104,6 +104,12 @@ impl Members {
         self.slots().filter(|&slot| self.get(slot).state != MemberState::InSync).collect()
     }
 
+    /// Slots whose contents would not be complete after a power cut.
+    pub fn incomplete_if_cut_now(&self) -> Vec<Slot> {
+        let states = self.safe_states();
+        self.slots().filter(|&slot| states[slot.index()] != MemberState::InSync).collect()
+    }
+
     pub fn rebuilding(&self) -> Vec<Slot> {
         self.slots().filter(|&slot| matches!(self.get(slot).state, MemberState::Rebuilding { .. })).collect()
     }

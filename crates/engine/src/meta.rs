@@ -46,6 +46,8 @@ pub(crate) struct Meta {
     dirty_since: u64,
     /// A loss to be marked in the next snapshot.
     pub lost: bool,
+    /// The next snapshot waits for a flush.
+    held: bool,
     pub last_write_ms: u64,
     last_bitmap_ms: u64,
     last_checkpoint_ms: u64,
@@ -59,6 +61,16 @@ impl Engine {
         if self.broken.is_some() || self.read_only {
             return self.meta.durable;
         }
+        if !self.geometry.survives(&self.members.incomplete_if_cut_now()) {
+            // A member whose recovery has ended, but whose contents are not durable, holds what another took with it: to record the
+            // one as lost and the other as incomplete would be the end of the array.
+            self.meta.held = true;
+            if !self.meta.settling {
+                self.settle(Vec::new());
+            }
+            return self.meta.requested + 1;
+        }
+        self.meta.held = false;
         self.meta.requested += 1;
         let failure = std::mem::take(&mut self.meta.lost);
         self.out.push(Effect::Metadata(Snapshot {
@@ -208,6 +220,9 @@ impl Engine {
         let before = (self.safe_resync_from, self.members.safe_states());
         self.safe_resync_from = earliest(settle.resync_from, self.resync_from);
         self.members.mark_safe(&settle.members);
+        if self.meta.held {
+            self.put_metadata();
+        }
         let moved = before != (self.safe_resync_from, self.members.safe_states());
         let clearable = &settle.clearable;
         if self.members.incomplete().is_empty()
