@@ -10,7 +10,7 @@ use uraid_types::{Sector, SectorCount};
 
 /// Bytes of a piece, where stripes do not say otherwise.
 const PIECE_BYTES: u64 = 1 << 20;
-/// A stripe up to this length is written as one piece.
+/// A stripe up to this length is one piece: written whole it needs no old data, read whole it is rebuilt once.
 const LARGEST_PIECE_BYTES: u64 = 8 << 20;
 /// Pieces in flight.
 const DEPTH: usize = 8;
@@ -21,9 +21,29 @@ const IN_FLIGHT_BYTES: u64 = 32 << 20;
 struct InFlight<'a> {
     array: &'a Array,
     sent: VecDeque<(u64, Receiver<Outcome>)>,
+    depth: usize,
+    piece_bytes: u64,
 }
 
-impl InFlight<'_> {
+impl<'a> InFlight<'a> {
+    fn new(array: &'a Array) -> InFlight<'a> {
+        let stripe_bytes = array.stripe_bytes().max(1);
+        let piece_bytes = if stripe_bytes <= PIECE_BYTES {
+            PIECE_BYTES / stripe_bytes * stripe_bytes
+        } else if stripe_bytes <= LARGEST_PIECE_BYTES {
+            stripe_bytes
+        } else {
+            PIECE_BYTES
+        };
+        let depth = usize::try_from(IN_FLIGHT_BYTES / piece_bytes).unwrap_or(DEPTH).clamp(2, DEPTH);
+        InFlight { array, sent: VecDeque::new(), depth, piece_bytes }
+    }
+
+    /// The best length in bytes of a piece at `offset_bytes`: up to the end of a stripe.
+    fn len_at(&self, offset_bytes: u64) -> u64 {
+        self.piece_bytes - offset_bytes % self.piece_bytes
+    }
+
     fn send(&mut self, offset_bytes: u64, request: Request) {
         let (told, outcome) = sync_channel(1);
         let reply = move |outcome| {
@@ -50,13 +70,12 @@ pub struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// Of `range`, whose ends are multiples of the array's block.
     pub fn new(array: &'a Array, range: std::ops::Range<u64>) -> Reader<'a> {
-        let in_flight = InFlight { array, sent: VecDeque::new() };
-        Reader { in_flight, next_bytes: range.start, end_bytes: range.end }
+        Reader { in_flight: InFlight::new(array), next_bytes: range.start, end_bytes: range.end }
     }
 
     fn read_ahead(&mut self) {
-        while self.in_flight.sent.len() < DEPTH && self.next_bytes < self.end_bytes {
-            let len_bytes = (PIECE_BYTES - self.next_bytes % PIECE_BYTES).min(self.end_bytes - self.next_bytes);
+        while self.in_flight.sent.len() < self.in_flight.depth && self.next_bytes < self.end_bytes {
+            let len_bytes = self.in_flight.len_at(self.next_bytes).min(self.end_bytes - self.next_bytes);
             let (start, len) = (sector(self.next_bytes), SectorCount::floor_bytes(len_bytes));
             self.in_flight.send(self.next_bytes, Request::Read { start, len });
             self.next_bytes += len_bytes;
@@ -77,29 +96,18 @@ impl Iterator for Reader<'_> {
 /// Writes pieces, whole stripes where they are not too large.
 pub struct Writer<'a> {
     in_flight: InFlight<'a>,
-    depth: usize,
-    piece_bytes: u64,
 }
 
 impl<'a> Writer<'a> {
     /// To `array`.
     pub fn new(array: &'a Array) -> Writer<'a> {
-        let stripe_bytes = array.stripe_bytes().max(1);
-        let piece_bytes = if stripe_bytes <= PIECE_BYTES {
-            PIECE_BYTES / stripe_bytes * stripe_bytes
-        } else if stripe_bytes <= LARGEST_PIECE_BYTES {
-            stripe_bytes
-        } else {
-            PIECE_BYTES
-        };
-        let depth = usize::try_from(IN_FLIGHT_BYTES / piece_bytes).unwrap_or(DEPTH).clamp(2, DEPTH);
-        Writer { in_flight: InFlight { array, sent: VecDeque::new() }, depth, piece_bytes }
+        Writer { in_flight: InFlight::new(array) }
     }
 
     /// The best length in bytes of a piece at `offset_bytes`: up to the end of a stripe.
     pub fn len_at(&self, offset_bytes: u64) -> usize {
         // No more than `LARGEST_PIECE_BYTES`.
-        (self.piece_bytes - offset_bytes % self.piece_bytes) as usize
+        self.in_flight.len_at(offset_bytes) as usize
     }
 
     /// Sends a piece, waiting for the earliest one while too many are in flight.
@@ -107,7 +115,7 @@ impl<'a> Writer<'a> {
     /// # Errors
     /// Of an earlier piece, with its place.
     pub fn write(&mut self, offset_bytes: u64, data: Shared) -> anyhow::Result<()> {
-        while self.in_flight.sent.len() >= self.depth {
+        while self.in_flight.sent.len() >= self.in_flight.depth {
             self.wait_for_first()?;
         }
         self.in_flight.send(offset_bytes, Request::Write { start: sector(offset_bytes), data, fua: false });
