@@ -15,6 +15,17 @@ pub(super) enum Place {
     Faulty,
 }
 
+impl Place {
+    /// As the table of roles has it.
+    fn role(self) -> Role {
+        match self {
+            Place::Slot(slot) => Role::Active(slot),
+            Place::Spare => Role::Spare,
+            Place::Faulty => Role::Faulty,
+        }
+    }
+}
+
 /// A member of a running array.
 #[derive(Debug)]
 pub(super) struct Attached {
@@ -74,7 +85,12 @@ pub(super) fn catch_up(attached: &mut [Attached], events: u64) -> Vec<usize> {
     let events_of = |member: &Attached| member.raw.superblock().events;
     let newest = attached.iter().find(|member| matches!(member.place, Place::Slot(_)) && events_of(member) == events);
     let Some(newest) = newest.map(|member| member.raw.superblock().clone()) else { return Vec::new() };
-    let late = attached.iter_mut().filter(|member| events_of(member) + 1 == events);
+    // Not a spare that the newest count as active: it would take its empty slot for a full one.
+    let as_before = |member: &Attached| {
+        let role = newest.roles.get(member.raw.superblock().dev_number as usize);
+        role == Some(&member.place.role())
+    };
+    let late = attached.iter_mut().filter(|member| events_of(member) + 1 == events && as_before(member));
     late.map(|member| {
         member.raw.update(|sb| {
             sb.events = events;
