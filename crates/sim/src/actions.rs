@@ -19,7 +19,7 @@ impl World {
     pub(crate) fn step(&mut self, faults: bool) -> Result<(), Stop> {
         match self.rng.below(1000) {
             0..600 if !self.under_way.is_empty() => self.complete_one(),
-            600..920 | 0..600 if self.waiting.len() < DEPTH => self.ask_something(),
+            0..920 if self.waiting.len() < DEPTH => self.ask_something(),
             960..985 => {
                 let ms = self.rng.pick(&[1, 30, 250, 250, 6000, 11_000]);
                 self.tick(ms)
@@ -125,7 +125,10 @@ impl World {
 
     /// Some blocks become unreadable, where redundancy can answer for them.
     fn spoil(&mut self, key: usize) {
-        if !self.holes.is_empty() || self.space_tight || (self.spoiled.is_some_and(|spoiled| spoiled != key) && !self.rng.chance(10)) {
+        if !self.holes.is_empty()
+            || self.space_tight
+            || (self.spoiled.is_some_and(|spoiled| spoiled != key) && !self.rng.chance(10))
+        {
             return;
         }
         self.io_errors_excused |= self.spoiled.is_some_and(|spoiled| spoiled != key);
@@ -149,7 +152,8 @@ impl World {
                 }
             }
             1..4 => {
-                let faulty = self.status().members.iter().find(|member| member.state == "faulty").map(|member| member.name.clone());
+                let faulty =
+                    self.status().members.iter().find(|member| member.state == "faulty").map(|member| member.name.clone());
                 if let Some(name) = faulty {
                     self.command("remove", Command::Remove { name })?.ok();
                 }

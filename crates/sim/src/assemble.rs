@@ -109,10 +109,8 @@ fn read_rules(found: &[(usize, RawSuper)]) -> Option<(Reading, bool)> {
 /// # Errors
 /// Why it cannot start.
 pub fn assemble(disks: &[Disk], usable: impl Fn(usize) -> bool, read_only: bool, pool: &Pool) -> Result<Assembled, String> {
-    let found: Vec<(usize, RawSuper)> = (0..disks.len())
-        .filter(|&key| usable(key))
-        .filter_map(|key| Some((key, read_super(disks[key].durable())?)))
-        .collect();
+    let found: Vec<(usize, RawSuper)> =
+        (0..disks.len()).filter(|&key| usable(key)).filter_map(|key| Some((key, read_super(disks[key].durable())?))).collect();
     let candidates: Vec<Candidate> = found.iter().filter_map(|(key, _)| scan(image(&disks[*key])).ok()).collect();
     let options = AssembleOptions { run: true, read_only, ..AssembleOptions::default() };
     let assembly = match choose(candidates.clone(), &options) {
@@ -138,7 +136,8 @@ pub fn assemble(disks: &[Disk], usable: impl Fn(usize) -> bool, read_only: bool,
         reading => return Err(format!("the rules give the slots {reading:?}, assembling gave {slots:?}")),
     };
     let config = config_of(assembly, slots, read_only, pool, key_of)?;
-    let left_out = found.iter().map(|(key, _)| *key).filter(|key| !config.members.iter().any(|member| member.key == *key)).collect();
+    let left_out =
+        found.iter().map(|(key, _)| *key).filter(|key| !config.members.iter().any(|member| member.key == *key)).collect();
     Ok(Assembled { config, left_out, dirty })
 }
 

@@ -110,7 +110,11 @@ impl Disk {
             "{}: {len_bytes} bytes at {offset_bytes} are not whole blocks of {block}",
             self.name
         );
-        assert!(offset_bytes + len_bytes <= self.len_bytes(), "{}: {len_bytes} bytes at {offset_bytes} are beyond its end", self.name);
+        assert!(
+            offset_bytes + len_bytes <= self.len_bytes(),
+            "{}: {len_bytes} bytes at {offset_bytes} are beyond its end",
+            self.name
+        );
         (offset_bytes / block) as usize..((offset_bytes + len_bytes) / block) as usize
     }
 

@@ -55,6 +55,10 @@ pub fn fill(value: Value, sector: u64, into: &mut [u8]) {
 
 /// Does `bytes` hold `value` at `sector`?
 pub fn holds(value: Value, sector: u64, bytes: &[u8]) -> bool {
+    let first = if value == ZERO { 0 } else { u64::from(value) << 32 | sector };
+    if value != ANY && bytes[..8] != first.to_le_bytes() {
+        return false;
+    }
     let mut expected = [0; SECTOR];
     fill(value, sector, &mut expected);
     value == ANY || bytes == expected
@@ -130,7 +134,8 @@ impl Model {
             let by = entries.clone();
             entries.retain(|entry| !by.iter().any(|later| later.durable && later.submitted > entry.ended));
             for entry in entries.iter_mut() {
-                *entry = Entry { value: entry.value, submitted: now, ended: now, acknowledged: true, durable: true, unseen: None };
+                *entry =
+                    Entry { value: entry.value, submitted: now, ended: now, acknowledged: true, durable: true, unseen: None };
             }
         }
         self.copies_may_differ();
@@ -153,12 +158,6 @@ impl Model {
     pub fn unsafe_sectors(&self) -> impl Iterator<Item = u64> + '_ {
         let at_risk = |sector: &&usize| self.sectors[**sector].iter().any(|entry| !entry.durable);
         self.open.iter().filter(at_risk).map(|&sector| sector as u64)
-    }
-
-    /// May `sector` be anything?
-    #[must_use]
-    pub fn is_unknown(&self, sector: u64) -> bool {
-        self.sectors[sector as usize].iter().any(|entry| entry.value == ANY)
     }
 
     /// A read from `submitted` to `now` found `bytes` at `sector`; when the array is `stable`, later reads must find the same.
@@ -188,15 +187,6 @@ impl Model {
         }
         Ok(())
     }
-
-    /// All is in sync, durable and quiet: what `sector` holds now is what it holds.
-    pub fn settle(&mut self, sector: u64, bytes: &[u8], now: u64) {
-        let entries = &mut self.sectors[sector as usize];
-        let found = entries.iter().map(|entry| entry.value).find(|&value| value != ANY && holds(value, sector, bytes));
-        let value = found.or_else(|| decode(bytes, sector)).unwrap_or(ANY);
-        *entries = vec![Entry { value, submitted: now, ended: now, acknowledged: true, durable: true, unseen: None }];
-        self.open.remove(&(sector as usize));
-    }
 }
 
 #[cfg(test)]
@@ -213,7 +203,9 @@ mod tests {
     fn an_acknowledged_write_is_what_is_read_and_may_be_lost_until_flushed() {
         let mut model = Model::new(8, ZERO);
         model.submit(&(2..4), 7, 1);
-        assert!(model.check_read(2, &bytes(ZERO, 2), 2, 3, true).is_ok() && model.check_read(2, &bytes(7, 2), 2, 3, true).is_ok());
+        assert!(
+            model.check_read(2, &bytes(ZERO, 2), 2, 3, true).is_ok() && model.check_read(2, &bytes(7, 2), 2, 3, true).is_ok()
+        );
         model.end(&(2..4), 7, true, false, 4);
         assert!(model.check_read(2, &bytes(ZERO, 2), 5, 6, true).is_err(), "read your writes");
         assert!(model.check_read(2, &bytes(ZERO, 2), 3, 6, true).is_ok(), "a read that began before");
@@ -224,7 +216,9 @@ mod tests {
         model.end(&(2..3), 9, true, false, 13);
         model.flushed(14, 15);
         model.crash(16);
-        assert!(model.check_read(2, &bytes(7, 2), 17, 18, true).is_err() && model.check_read(2, &bytes(9, 2), 17, 18, true).is_ok());
+        assert!(
+            model.check_read(2, &bytes(7, 2), 17, 18, true).is_err() && model.check_read(2, &bytes(9, 2), 17, 18, true).is_ok()
+        );
     }
 
     #[test]

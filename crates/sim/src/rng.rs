@@ -48,6 +48,9 @@ mod tests {
     #[test]
     fn numbers_are_those_of_splitmix() {
         let mut rng = Rng::new(1_234_567);
-        assert_eq!([rng.next(), rng.next(), rng.next()], [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+        assert_eq!(
+            [rng.next(), rng.next(), rng.next()],
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
+        );
     }
 }

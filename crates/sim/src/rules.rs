@@ -51,7 +51,11 @@ impl World {
             Some((self.areas.data_byte, self.areas.data_end_byte)),
         ];
         let inside = areas.into_iter().flatten().any(|(first, past)| first <= start && end <= past);
-        if inside { Ok(()) } else { Err(format!("disk {}: a write to bytes {start}..{end} is in no area of the array", io.member)) }
+        if inside {
+            Ok(())
+        } else {
+            Err(format!("disk {}: a write to bytes {start}..{end} is in no area of the array", io.member))
+        }
     }
 
     /// Events only grow.
@@ -59,7 +63,10 @@ impl World {
         let events = word(bytes, EVENTS_AT);
         let before = word(self.disks[member].view(), self.areas.super_byte + EVENTS_AT);
         if events < self.newest_events || (!self.joining.contains(&member) && events <= before) {
-            return Err(format!("disk {member}: events {events} are written over {before}, the newest are {}", self.newest_events));
+            return Err(format!(
+                "disk {member}: events {events} are written over {before}, the newest are {}",
+                self.newest_events
+            ));
         }
         self.newest_events = events;
         Ok(())
@@ -117,9 +124,7 @@ impl World {
             Geometry::Parity(parity) => {
                 let stripe = StripeNo(sector / parity.chunk().0);
                 match parity.role(stripe, slot) {
-                    ParityRole::Data(index) => {
-                        Some(parity.array_sector(stripe, index, SectorCount(sector % parity.chunk().0)).0)
-                    }
+                    ParityRole::Data(index) => Some(parity.array_sector(stripe, index, SectorCount(sector % parity.chunk().0)).0),
                     ParityRole::P | ParityRole::Q => None,
                 }
             }

@@ -113,7 +113,10 @@ impl Setup {
             Some(NewMember {
                 sectors: SectorCount(self.disk_sectors),
                 device_id: Uuid::from_u128(0x1000 + u128::from(key)),
-                flags: DeviceFlags { write_mostly: self.level == Level::Raid1 && key == 1 && self.slots > 2, ..DeviceFlags::default() },
+                flags: DeviceFlags {
+                    write_mostly: self.level == Level::Raid1 && key == 1 && self.slots > 2,
+                    ..DeviceFlags::default()
+                },
                 logical_block_bytes: self.block_bytes,
             })
         };

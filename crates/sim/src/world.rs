@@ -31,13 +31,8 @@ pub enum Mutation {
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 5] = [
-        Mutation::FlushLies,
-        Mutation::NoBitmap,
-        Mutation::LostWrites,
-        Mutation::NoSuperblock,
-        Mutation::EarlyMetadata,
-    ];
+    pub const ALL: [Mutation; 5] =
+        [Mutation::FlushLies, Mutation::NoBitmap, Mutation::LostWrites, Mutation::NoSuperblock, Mutation::EarlyMetadata];
 }
 
 /// Why a life ends early.
@@ -45,6 +40,8 @@ impl Mutation {
 pub enum Stop {
     /// The power goes now.
     Crash,
+    /// What comes next is no fault: the run ends here.
+    GivenUp,
     /// A rule was broken.
     Bug(String),
 }
@@ -375,7 +372,9 @@ impl World {
         // Around an unreadable block another copy answers, which may be of another time.
         let stable = self.spoiled.is_none();
         for (sector, bytes) in range.clone().zip(bytes.chunks_exact(SECTOR)) {
-            self.model.check_read(sector, bytes, submitted, self.now, stable).map_err(|why| format!("read of {range:?}: {why}"))?;
+            self.model
+                .check_read(sector, bytes, submitted, self.now, stable)
+                .map_err(|why| format!("read of {range:?}: {why}"))?;
         }
         Ok(())
     }
@@ -385,7 +384,14 @@ impl World {
         let UnderWay { io, mark } = self.under_way.swap_remove(index);
         let Io { token, member, mut op } = io;
         let result = self.perform(member, &mut op, mark);
-        self.say(|| format!("{} {} ended {:?}", self.disks[member].name, self.describe(&op), result.as_ref().err().map(|e| e.source.kind())));
+        self.say(|| {
+            format!(
+                "{} {} ended {:?}",
+                self.disks[member].name,
+                self.describe(&op),
+                result.as_ref().err().map(|e| e.source.kind())
+            )
+        });
         if result.is_ok() && matches!(op, IoOp::Flush) {
             self.joined(member);
         }
@@ -418,7 +424,13 @@ impl World {
             }
             IoOp::Write { .. } | IoOp::Zero { .. } if disk.failing_writes > 0 => {
                 disk.failing_writes -= 1;
-                return Err(DeviceError::at(disk.name.clone(), Operation::Write, offset, len, std::io::Error::from(std::io::ErrorKind::Other)));
+                return Err(DeviceError::at(
+                    disk.name.clone(),
+                    Operation::Write,
+                    offset,
+                    len,
+                    std::io::Error::from(std::io::ErrorKind::Other),
+                ));
             }
             IoOp::Write { .. } if disk.full > 0 && in_data => {
                 disk.full -= 1;

@@ -44,7 +44,8 @@ fn seeds_keep_the_rules_and_reach_every_path() {
     }
 }
 
-/// The seeds that found faults, and what was wrong then.
+/// The seeds that found faults, and what was wrong then. Where a seed leads changes with the simulator, so these are first of all a
+/// list of what it has found; the rules that found it are checked on every seed.
 const PINNED: &[(u64, &str)] = &[
     (0, "a forced RAID6 kept a P and a Q that disagreed"),
     (11, "two crashes in a row left superblocks two events apart"),
