@@ -83,7 +83,8 @@ impl<'a> Planner<'a> {
         let held = self.slots().map(|slot| self.judged.holder(slot));
         let (holders, states): (Vec<_>, Vec<_>) = held.map(|held| (held.map(|(index, _)| index), state(held))).unzip();
         let geometry = self.geometry(&holders, &states)?;
-        let has_nothing = |state: &&MemberState| matches!(state, MemberState::Missing | MemberState::Rebuilding { recovered: Sector(0) });
+        let has_nothing =
+            |state: &&MemberState| matches!(state, MemberState::Missing | MemberState::Rebuilding { recovered: Sector(0) });
         let empty = states.iter().filter(has_nothing).count();
         let degraded = states.iter().filter(|&&state| state != MemberState::InSync).count();
         let level = self.newest.level;

@@ -19,7 +19,11 @@ enum Change {
     Superblocks(Snapshot),
     /// Members that a crash left one event behind get what the others have, or a second crash could leave them two behind.
     CatchUp(Vec<usize>),
-    Bitmap { generation: u64, set: Vec<u64>, clear: Vec<u64> },
+    Bitmap {
+        generation: u64,
+        set: Vec<u64>,
+        clear: Vec<u64>,
+    },
 }
 
 /// What has to be durable before the next step.

@@ -43,7 +43,15 @@ pub(super) struct Attached {
 impl Attached {
     pub fn new(member: CoreMember) -> Attached {
         let place = member.slot.map_or(Place::Spare, Place::Slot);
-        Attached { key: member.key, name: member.name, raw: member.raw, place, corrected_sectors: 0, bitmap_due: true, enrolled: false }
+        Attached {
+            key: member.key,
+            name: member.name,
+            raw: member.raw,
+            place,
+            corrected_sectors: 0,
+            bitmap_due: true,
+            enrolled: false,
+        }
     }
 
     /// Is it of use?
