@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use serde_json::Value;
 use uraid_referee::pattern;
 
 use crate::lab::{Ended, Lab, refs};
@@ -39,6 +40,13 @@ impl Bench {
     pub fn assert_exports(&self, members: &[String], expected: &[u8], degraded: bool) {
         self.export(members).expect(if degraded { 3 } else { 0 });
         assert_same(&std::fs::read(self.lab.path("exported")).unwrap(), expected, &members.join(" "));
+    }
+
+    /// `uraid examine --json`, member by member.
+    #[track_caller]
+    pub fn examine(&self, members: &[String]) -> Vec<Value> {
+        let report = self.lab.ok(&[&["examine", "--json"], &refs(members)[..]].concat()).json();
+        report["members"].as_array().unwrap().clone()
     }
 
     /// Bytes that the array of these members holds, as uraid says.

@@ -37,8 +37,7 @@ fn make(bench: &Bench, case: Case, resync: bool) -> Made {
         bench.lab.ok(&[&["resync"], &refs(&files)[..]].concat());
         bench.lab.ok(&[&["check"], &refs(&files)[..]].concat());
     }
-    let report = bench.lab.ok(&[&["examine", "--json"], &refs(&files)[..]].concat()).json();
-    let examined = report["members"].as_array().unwrap().clone();
+    let examined = bench.examine(&files);
     Made { case, files, size_bytes, examined }
 }
 

@@ -1,9 +1,11 @@
-//! mdadm makes arrays and the kernel writes to them; uraid reads them, whole and degraded, and writes nothing.
+//! mdadm makes arrays and the kernel writes to them; uraid reads them, whole and degraded, sees the same metadata, and writes
+//! nothing.
 
 use std::fmt::Write as _;
 
 use uraid_referee::require;
 
+use super::agree::{assert_bitmap, assert_member};
 use super::cases::{COPIES, Case, PARITY, PLAIN, TWO_PARITIES, chosen};
 use super::guest;
 use super::host::{Bench, without};
@@ -19,10 +21,12 @@ fn read_all(cases: &[Case]) {
         }
         writeln!(
             script,
-            "attach {}\nmdadm --create /dev/md0 --run --quiet --homehost=any {} $DEVS\nmdwait /dev/md0\nfill\nreport {}\ndone_with",
+            "attach {}\nmdadm --create /dev/md0 --run --quiet --homehost=any {} $DEVS\nmdwait /dev/md0\nfill\nreport {name}\n\
+             mdadm --stop --quiet /dev/md0\nexamine {name}\n{}\ndetach",
             case.files().join(" "),
             case.options().join(" "),
-            case.name,
+            if case.bitmap { format!("examine_bitmap {}", case.name) } else { String::new() },
+            name = case.name,
         )
         .unwrap();
     }
@@ -30,6 +34,13 @@ fn read_all(cases: &[Case]) {
     for case in &cases {
         assert_eq!(guest::value(&output, "same", case.name), "yes", "{case:?}");
         let size_bytes = guest::value(&output, "size", case.name).parse().unwrap();
+        let by_uraid = bench.examine(&case.files());
+        for (index, (mdadm, member)) in guest::examined(&output, case.name).iter().zip(&by_uraid).enumerate() {
+            assert_member(case, mdadm, member);
+            if case.bitmap {
+                assert_bitmap(case, &guest::examined_bitmap(&output, case.name, index), member, size_bytes);
+            }
+        }
         read(&bench, case, size_bytes);
     }
 }

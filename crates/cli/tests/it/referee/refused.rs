@@ -103,7 +103,8 @@ fn dirty_and_degraded_is_refused_by_both() {
         }
     }
     // The kernel may have written to what uraid left.
-    let copies: Vec<String> = (0..levels.len()).flat_map(|index| (0..3).map(move |member| format!("uraid{index}.{member}"))).collect();
+    let copies: Vec<String> =
+        (0..levels.len()).flat_map(|index| (0..3).map(move |member| format!("uraid{index}.{member}"))).collect();
     for name in &copies {
         std::fs::copy(bench.lab.path(name), bench.lab.path(&format!("{name}.copy"))).unwrap();
     }
