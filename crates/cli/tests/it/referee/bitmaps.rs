@@ -4,17 +4,15 @@
 //! test puts there is gone afterwards, or still there.
 
 use std::fmt::Write as _;
-use std::os::unix::fs::FileExt;
 
 use serde_json::Value;
 use uraid_referee::{Output, pattern, require};
 
 use super::cases::{BITMAPS, Case, chosen};
 use super::guest;
-use super::host::{Bench, assert_same, write_nbd};
+use super::host::{Bench, RUBBISH_BYTES, assert_same, rubbish, write_nbd};
 use crate::lab::refs;
 use crate::nbd::Nbd;
-use crate::superblock;
 
 /// Where nothing is written, in bytes of the members' data.
 const CLEAN: u64 = 1 << 20;
@@ -22,8 +20,6 @@ const CLEAN: u64 = 1 << 20;
 const DIRTY: u64 = 2 << 20;
 /// How much of each member is written there: a chunk.
 const WRITTEN: u64 = 64 << 10;
-/// Rubbish for one page.
-const RUBBISH: usize = 4096;
 /// mdadm's and uraid's option: a bit for 64 KiB.
 const BITMAP_CHUNK: &str = "--bitmap-chunk=64K";
 
@@ -110,10 +106,10 @@ impl<'a> Subject<'a> {
             "10" => Some(CLEAN * self.data_members + WRITTEN * (self.data_members - 1)),
             _ => None,
         };
-        if let Some(at) = rubbish_at.map(|at| at as usize..at as usize + RUBBISH)
-            && found[at.clone()] == self.rubbish()
+        if let Some(at) = rubbish_at.map(|at| at as usize..at as usize + RUBBISH_BYTES)
+            && found[at.clone()] == rubbish()
         {
-            expected[at].copy_from_slice(&self.rubbish());
+            expected[at].copy_from_slice(&rubbish());
         }
         assert_same(found, &expected, self.name());
     }
@@ -133,34 +129,17 @@ impl<'a> Subject<'a> {
         self.assert_contents(&found, self.contents(found.len() as u64));
     }
 
-    fn rubbish(&self) -> Vec<u8> {
-        pattern(3, RUBBISH)
-    }
-
     /// Puts rubbish on a member, both where something was written and where nothing was.
     fn spoil(&self, member: &str) {
-        for place in [CLEAN, DIRTY] {
-            self.file(member).write_all_at(&self.rubbish(), self.at(member, place)).unwrap();
-        }
+        self.bench.spoil(member, CLEAN);
+        self.bench.spoil(member, DIRTY);
     }
 
     /// Was the rubbish mended where something was written, and only there?
     #[track_caller]
     fn assert_mended_where_dirty(&self, member: &str) {
-        let is_rubbish = [CLEAN, DIRTY].map(|place| {
-            let mut found = vec![0; RUBBISH];
-            self.file(member).read_exact_at(&mut found, self.at(member, place)).unwrap();
-            found == self.rubbish()
-        });
+        let is_rubbish = [CLEAN, DIRTY].map(|place| self.bench.is_spoilt(member, place));
         assert_eq!(is_rubbish, [true, false], "rubbish where nothing, where something was written, on {member}");
-    }
-
-    fn file(&self, member: &str) -> std::fs::File {
-        std::fs::File::options().read(true).write(true).open(self.bench.lab.path(member)).unwrap()
-    }
-
-    fn at(&self, member: &str, place: u64) -> u64 {
-        superblock::get_u64(&self.bench.lab.path(member), superblock::DATA_OFFSET) * 512 + place
     }
 
     /// Is this what a check finds while the rubbish is still there where nothing was written?

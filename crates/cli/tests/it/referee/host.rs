@@ -1,5 +1,7 @@
 //! What uraid's side does: the program, run on the members' files.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use serde_json::Value;
@@ -7,9 +9,13 @@ use uraid_referee::pattern;
 
 use crate::lab::{Ended, Lab, refs};
 use crate::nbd::Nbd;
+use crate::superblock;
 
 /// Bytes of the pattern: as much as the largest array holds.
 const PATTERN_BYTES: usize = 32 << 20;
+
+/// Rubbish fills a page, the least that md compares.
+pub const RUBBISH_BYTES: usize = 4096;
 
 /// A folder with members, and the pattern that arrays are filled with, also as the file `pattern`.
 pub struct Bench {
@@ -65,6 +71,32 @@ impl Bench {
         ended.expect(if degraded { 3 } else { 0 });
         size_bytes
     }
+
+    /// Puts rubbish on a member, `place` bytes behind the start of its data.
+    pub fn spoil(&self, member: &str, place: u64) {
+        let (file, data) = self.member(member);
+        file.write_all_at(&rubbish(), data + place).unwrap();
+    }
+
+    /// Is the rubbish still there?
+    pub fn is_spoilt(&self, member: &str, place: u64) -> bool {
+        let (file, data) = self.member(member);
+        let mut found = [0; RUBBISH_BYTES];
+        file.read_exact_at(&mut found, data + place).unwrap();
+        found[..] == rubbish()
+    }
+
+    /// A member with metadata 1.2, and the byte at which its data starts.
+    fn member(&self, name: &str) -> (File, u64) {
+        let path = self.lab.path(name);
+        let data = superblock::get_u64(&path, superblock::DATA_OFFSET) * 512;
+        (File::options().read(true).write(true).open(path).unwrap(), data)
+    }
+}
+
+/// Bytes that no array holds.
+pub fn rubbish() -> Vec<u8> {
+    pattern(3, RUBBISH_BYTES)
 }
 
 /// Asserts that two contents are the same.

@@ -11,3 +11,4 @@ mod lost;
 mod made;
 mod reads;
 mod refused;
+mod resumed;
