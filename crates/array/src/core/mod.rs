@@ -313,7 +313,10 @@ impl Core {
                 self.send(key, at_offset(op, base), Owner::Engine { token });
             }
             Effect::Reply { id, outcome } => self.out.push(Output::Reply { id, outcome }),
-            Effect::Metadata(snapshot) => self.persist.put_superblocks(snapshot),
+            Effect::Metadata(snapshot) => {
+                self.attached.iter_mut().for_each(|member| member.noted = member.place);
+                self.persist.put_superblocks(snapshot);
+            }
             Effect::Bitmap { generation, set, clear } => self.persist.put_bitmap(generation, set, clear),
             Effect::MemberLost { slot, why } => {
                 let member = self.holder_mut(slot).expect("a member that is lost was there");

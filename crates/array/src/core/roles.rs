@@ -33,6 +33,8 @@ pub(super) struct Attached {
     pub name: String,
     pub raw: RawSuper,
     pub place: Place,
+    /// `place` when the newest snapshot was taken: what it says of a slot is of the member that had the slot then.
+    pub noted: Place,
     pub corrected_sectors: u64,
     /// Its bitmap may differ from the others' and has to be written whole.
     pub bitmap_due: bool,
@@ -48,6 +50,7 @@ impl Attached {
             name: member.name,
             raw: member.raw,
             place,
+            noted: place,
             corrected_sectors: 0,
             bitmap_due: true,
             enrolled: false,
@@ -66,7 +69,7 @@ impl Attached {
 
     /// Puts `snapshot` into this member's superblock.
     pub fn update(&mut self, snapshot: &Snapshot, roles: &[Role], events: u64, now_seconds: u64) {
-        let state = match self.place {
+        let state = match self.noted {
             Place::Slot(slot) => snapshot.slots[slot.index()],
             Place::Spare | Place::Faulty => MemberState::Missing,
         };
@@ -118,7 +121,7 @@ pub(super) fn role_table(attached: &[Attached], snapshot: &Snapshot) -> Vec<Role
     let longest = attached.iter().map(|member| member.raw.superblock().roles.len().max(number(member) + 1)).max();
     let mut roles = vec![Role::Spare; longest.unwrap_or(0)];
     for member in attached {
-        roles[number(member)] = match member.place {
+        roles[number(member)] = match member.noted {
             Place::Slot(slot) if snapshot.slots[slot.index()] != MemberState::Missing => Role::Active(slot),
             Place::Slot(_) | Place::Faulty => Role::Faulty,
             Place::Spare => Role::Spare,
