@@ -89,6 +89,15 @@ pub trait Device: Send + Sync {
     /// As [`Device::write_at`].
     fn zero(&self, offset_bytes: u64, len_bytes: u64, hole: bool) -> Result<(), DeviceError>;
 
+    /// Refuses what the member does not take, before anything is tried: as [`DeviceInfo::check`], and every change once the
+    /// member has turned out to be shorter than it was. Asked for [`Operation::Flush`], it looks whether it is.
+    ///
+    /// # Errors
+    /// As [`DeviceInfo::check`]; `Other` for a change to a member that was cut short, `UnexpectedEof` for a read of what it lost.
+    fn check(&self, operation: Operation, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
+        self.info().check(operation, offset_bytes, len_bytes)
+    }
+
     /// The descriptor that a ring may use instead of the calls above; `None` for whatever is no plain descriptor.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
@@ -28,6 +29,9 @@ pub struct FileDevice {
     memory_align_bytes: usize,
     in_memory: bool,
     locked: bool,
+    /// Bytes that the file has had ever since it was opened; less than its size once somebody has cut it short. A write would
+    /// make it long again, and what was lost would read as zeros without any error: so it takes no more changes.
+    kept_bytes: AtomicU64,
 }
 
 impl FileDevice {
@@ -48,6 +52,7 @@ impl FileDevice {
             memory_align_bytes: opened.memory_align_bytes,
             in_memory: opened.in_memory,
             locked: options.lock,
+            kept_bytes: AtomicU64::new(u64::MAX),
         })
     }
 
@@ -78,6 +83,13 @@ impl FileDevice {
         DeviceError::at(&self.info.name, operation, offset_bytes, len_bytes, source)
     }
 
+    /// Looks whether somebody has cut the file short.
+    fn look_at_end(&self) {
+        if let (Identity::File { .. }, Ok(now)) = (self.identity, self.file.metadata()) {
+            self.kept_bytes.fetch_min(now.len(), Ordering::Relaxed);
+        }
+    }
+
     fn is_aligned(&self, memory: &[u8]) -> bool {
         memory.as_ptr().addr().is_multiple_of(self.memory_align_bytes)
     }
@@ -89,7 +101,10 @@ impl FileDevice {
             match step(done) {
                 Ok(moved) => match whole_progress(&self.info, done + moved, len) {
                     Some(now) if now > done => done = now,
-                    _ => return Err(io::Error::new(ended, format!("ended after {done} bytes"))),
+                    _ => {
+                        self.look_at_end();
+                        return Err(io::Error::new(ended, format!("ended after {done} bytes")));
+                    }
                 },
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -163,7 +178,7 @@ impl Device for FileDevice {
 
     fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), DeviceError> {
         let len_bytes = into.len() as u64;
-        self.info.check(Operation::Read, offset_bytes, len_bytes)?;
+        self.check(Operation::Read, offset_bytes, len_bytes)?;
         let read = |into: &mut [u8]| {
             if self.is_aligned(into) {
                 return self.read_aligned(offset_bytes, into);
@@ -181,7 +196,7 @@ impl Device for FileDevice {
 
     fn write_at(&self, offset_bytes: u64, from: &[u8]) -> Result<(), DeviceError> {
         let len_bytes = from.len() as u64;
-        self.info.check(Operation::Write, offset_bytes, len_bytes)?;
+        self.check(Operation::Write, offset_bytes, len_bytes)?;
         let write = || {
             if self.is_aligned(from) {
                 return self.write_aligned(offset_bytes, from);
@@ -199,7 +214,7 @@ impl Device for FileDevice {
 
     fn write_parts_at(&self, offset_bytes: u64, parts: &[&[u8]]) -> Result<(), DeviceError> {
         let len: usize = parts.iter().map(|part| part.len()).sum();
-        self.info.check(Operation::Write, offset_bytes, len as u64)?;
+        self.check(Operation::Write, offset_bytes, len as u64)?;
         let written = if parts.iter().all(|part| self.is_aligned(part)) {
             self.transfer(len, ErrorKind::WriteZero, |done| {
                 rustix::io::pwritev(&self.file, &slices_from(parts, done), offset_bytes + done as u64)
@@ -218,6 +233,7 @@ impl Device for FileDevice {
     }
 
     fn flush(&self) -> Result<(), DeviceError> {
+        self.check(Operation::Flush, 0, 0)?;
         if self.info.read_only {
             return Ok(());
         }
@@ -225,7 +241,7 @@ impl Device for FileDevice {
     }
 
     fn zero(&self, offset_bytes: u64, len_bytes: u64, hole: bool) -> Result<(), DeviceError> {
-        self.info.check(Operation::Zero, offset_bytes, len_bytes)?;
+        self.check(Operation::Zero, offset_bytes, len_bytes)?;
         if len_bytes == 0 {
             return Ok(());
         }
@@ -240,6 +256,21 @@ impl Device for FileDevice {
             }
         }
         self.write_zeros(offset_bytes, len_bytes).map_err(|source| self.error(Operation::Zero, offset_bytes, len_bytes, source))
+    }
+
+    fn check(&self, operation: Operation, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
+        self.info.check(operation, offset_bytes, len_bytes)?;
+        if operation == Operation::Flush {
+            self.look_at_end();
+        }
+        let kept_bytes = self.kept_bytes.load(Ordering::Relaxed);
+        let needed_bytes = if operation == Operation::Read { offset_bytes + len_bytes } else { self.info.size_bytes };
+        if kept_bytes < needed_bytes {
+            let why = format!("the file has been cut short: of {} bytes it kept {kept_bytes}", self.info.size_bytes);
+            let kind = if operation == Operation::Read { ErrorKind::UnexpectedEof } else { ErrorKind::Other };
+            return Err(self.error(operation, offset_bytes, len_bytes, io::Error::new(kind, why)));
+        }
+        Ok(())
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

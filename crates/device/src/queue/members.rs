@@ -37,7 +37,7 @@ impl Members {
         let member = self.0.get(io.member);
         let (operation, offset_bytes, len_bytes) = (io.op.operation(), io.op.offset_bytes(), io.op.len_bytes());
         let found = match member.and_then(|member| member.device.as_ref()) {
-            Some(device) => device.info().check(operation, offset_bytes, len_bytes).map(|()| Arc::clone(device)),
+            Some(device) => device.check(operation, offset_bytes, len_bytes).map(|()| Arc::clone(device)),
             None => {
                 let name = member.map_or_else(|| format!("member {}", io.member), |member| member.name.clone());
                 let source = io::Error::new(ErrorKind::NotConnected, "not a member of this queue, or no longer");

@@ -17,7 +17,7 @@ use super::lanes::{Deliver, Lanes};
 use super::members::{Members, complete};
 use super::{Completion, Io, IoOp, Queue, Waker};
 use crate::file::{MAX_SLICES, whole_progress};
-use crate::{Device, DeviceError};
+use crate::{Device, DeviceError, Operation};
 
 /// Marks the completion of the ring's own read of its event counter.
 const EVENT: u64 = u64::MAX;
@@ -313,7 +313,11 @@ impl Flight {
                 self.done_bytes = now;
                 Step::GoOn
             }
-            _ => Step::End(Err(self.error(io::Error::new(ended, format!("ended after {} bytes", self.done_bytes))))),
+            _ => {
+                // A file that has become shorter is found out by asking; what follows from it, the device remembers.
+                let _cut_short = self.device.check(Operation::Flush, 0, 0);
+                Step::End(Err(self.error(io::Error::new(ended, format!("ended after {} bytes", self.done_bytes)))))
+            }
         }
     }
 

@@ -5,10 +5,11 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::sync::Arc;
 
-use uraid_device::{Device, Direct, FileDevice, OpenOptions, Operation, Pool};
+use uraid_device::{Device, Direct, FileDevice, Io, IoOp, OpenOptions, Operation, Pool};
 
-use crate::support::{allocated_blocks, disk, kind, memory, succeeds};
+use crate::support::{allocated_blocks, disk, kind, memory, queues, succeeds};
 
 const MIB: u64 = 1 << 20;
 
@@ -181,6 +182,46 @@ fn a_file_cut_short_behind_our_back_is_an_error() {
         assert_eq!(kind(member.read_at(0, &mut [0; 8192])), ErrorKind::UnexpectedEof);
         assert_eq!(kind(member.read_at(8192, &mut [0; 512])), ErrorKind::UnexpectedEof);
         member.read_at(0, &mut [0; 4096]).unwrap();
+    }
+}
+
+/// A write behind the new end would make a hole of what was lost, and a hole reads as zeros.
+#[test]
+fn a_file_cut_short_takes_no_changes_however_that_is_found_out() {
+    for (place, by_flush) in [(disk(), true), (disk(), false), (memory(), true), (memory(), false)] {
+        for (name, mut queue) in queues() {
+            let path = place.path().join(name);
+            FileDevice::create_sparse(&path, MIB, false).unwrap();
+            let file = File::options().write(true).open(&path).unwrap();
+            let member = queue.add(Arc::new(owned(&path)));
+            let pool = Pool::new(0);
+            let write = |offset_bytes| IoOp::Write { offset_bytes, from: vec![pool.zeroed(4096).share()] };
+            let read = |offset_bytes| IoOp::Read { offset_bytes, into: pool.take(4096) };
+            let mut done = |op| {
+                let mut completions = Vec::new();
+                queue.submit(Io { token: 0, member, op });
+                while completions.is_empty() {
+                    queue.wait(None, &mut completions);
+                }
+                completions.remove(0).result
+            };
+            done(write(MIB - 4096)).unwrap();
+            file.set_len(8192).unwrap();
+            if by_flush {
+                // Before anything is noticed a write may pass, and leaves a hole.
+                done(write(65536)).unwrap();
+                assert_eq!(kind(done(IoOp::Flush)), ErrorKind::Other, "{name}");
+            } else {
+                assert_eq!(kind(done(read(65536))), ErrorKind::UnexpectedEof, "{name}");
+                assert_eq!(kind(done(IoOp::Flush)), ErrorKind::Other, "{name}");
+            }
+            assert_eq!(kind(done(write(MIB - 4096))), ErrorKind::Other, "{name}");
+            assert_eq!(kind(done(IoOp::Zero { offset_bytes: 0, len_bytes: 4096, hole: true })), ErrorKind::Other, "{name}");
+            assert_eq!(kind(done(read(512 << 10))), ErrorKind::UnexpectedEof, "{name}");
+            done(read(0)).unwrap();
+            file.set_len(MIB).unwrap();
+            assert_eq!(kind(done(read(512 << 10))), ErrorKind::UnexpectedEof, "{name}: what came back is not what was lost");
+        }
     }
 }
 
