@@ -1,14 +1,17 @@
 //! The choice: by measuring, at the first use of each operation, number of disks and length; or as the environment says.
 
 use std::fmt;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::Operation;
 use crate::arch::{KERNELS, RECOVERY_KERNELS};
 use crate::kernel::{Kernel, Ready, RecoveryKernel, Row};
-use crate::trial::{Changed, Trial, Tried, with_blocks};
+use crate::remember::Remembered;
+use crate::shape::{CELLS, Length, Shape};
+use crate::style::MOST_COUNTED;
+use crate::trial::{Changed, Trial, Tried, Work, with_blocks};
 
 /// The variable that names a kernel, or `cycle`.
 pub(crate) const VARIABLE: &str = "URAID_PARITY";
@@ -59,133 +62,205 @@ pub(crate) fn find<R: Row>(rows: &'static [R], name: &str) -> Option<Ready<R>> {
     rows.iter().filter(|row| row.name() == name).find_map(Ready::new)
 }
 
-/// Numbers of disks and lengths that share a winner: few or many disks, up to a page or a chunk; and large blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
-    pub(crate) disks: usize,
-    pub(crate) len_bytes: usize,
-    cell: usize,
+/// Those rows of a table that the processor can run, and which of them has won where.
+struct Table<R: Row> {
+    ready: Vec<Ready<R>>,
+    /// For each operation and shape the winner's place in `ready` plus 1; 0: not measured yet.
+    winners: Vec<AtomicU8>,
 }
 
-/// The shapes that are measured. Six data disks of a page are those of the kernel's own figure.
-pub(crate) const SHAPES: [Shape; 5] = [
-    Shape { disks: 6, len_bytes: 4 << 10, cell: 0 },
-    Shape { disks: 14, len_bytes: 4 << 10, cell: 1 },
-    Shape { disks: 6, len_bytes: 64 << 10, cell: 2 },
-    Shape { disks: 14, len_bytes: 64 << 10, cell: 3 },
-    // 14 blocks of 256 KiB are more than most second-level caches hold.
-    Shape { disks: 14, len_bytes: 256 << 10, cell: 4 },
-];
+impl<R: Row> Table<R> {
+    fn new(rows: &'static [R]) -> Table<R> {
+        let ready: Vec<Ready<R>> = rows.iter().filter_map(Ready::new).collect();
+        assert!(
+            !ready.is_empty() && ready.len() < usize::from(u8::MAX),
+            "the plain kernels run everywhere, and places fit a byte"
+        );
+        let winners = (0..Operation::ALL.len() * CELLS).map(|_| AtomicU8::new(0)).collect();
+        Table { ready, winners }
+    }
 
-impl Shape {
-    /// The shape that stands for a call.
-    pub(crate) fn of(operation: Operation, disks: usize, len_bytes: usize) -> Shape {
-        let many = disks > 8 && !works_on_one_disk(operation);
-        match len_bytes {
-            0..=8192 => SHAPES[usize::from(many)],
-            8193..=131_072 => SHAPES[2 + usize::from(many)],
-            _ => SHAPES[4],
-        }
+    fn place(&self, name: &str) -> Option<usize> {
+        self.ready.iter().position(|row| row.name() == name)
     }
 }
-
-/// For these the number of disks makes no difference worth measuring.
-fn works_on_one_disk(operation: Operation) -> bool {
-    matches!(operation, Operation::XorInto | Operation::IsZero | Operation::Update | Operation::UpdateByDifference)
-}
-
-type Winners<R> = [[OnceLock<Ready<R>>; SHAPES.len()]; Operation::ALL.len()];
 
 /// The winners so far.
 pub(crate) struct Chooser {
     policy: Policy,
     turn: AtomicUsize,
-    kernels: Winners<Kernel>,
-    recovery: Winners<RecoveryKernel>,
+    kernels: Table<Kernel>,
+    recovery: Table<RecoveryKernel>,
+    /// Held while measuring, lest two measure each other.
+    measuring: Mutex<()>,
+    remembered: Option<Remembered>,
 }
 
 impl Chooser {
-    pub(crate) const fn new(policy: Policy) -> Chooser {
+    pub(crate) fn new(policy: Policy, remembered: Option<Remembered>) -> Chooser {
         Chooser {
             policy,
             turn: AtomicUsize::new(0),
-            kernels: [const { [const { OnceLock::new() }; SHAPES.len()] }; Operation::ALL.len()],
-            recovery: [const { [const { OnceLock::new() }; SHAPES.len()] }; Operation::ALL.len()],
+            kernels: Table::new(KERNELS),
+            recovery: Table::new(RECOVERY_KERNELS),
+            measuring: Mutex::new(()),
+            remembered,
         }
     }
 
     pub(crate) fn kernel(&self, operation: Operation, disks: usize, len_bytes: usize) -> Ready<Kernel> {
-        self.choose(KERNELS, &self.kernels, operation, Shape::of(operation, disks, len_bytes))
+        self.choose(&self.kernels, operation, Shape::of(operation, disks, len_bytes))
     }
 
     pub(crate) fn recovery(&self, operation: Operation, disks: usize, len_bytes: usize) -> Ready<RecoveryKernel> {
-        self.choose(RECOVERY_KERNELS, &self.recovery, operation, Shape::of(operation, disks, len_bytes))
+        self.choose(&self.recovery, operation, Shape::of(operation, disks, len_bytes))
     }
 
-    fn choose<R: Tried>(&self, rows: &'static [R], winners: &Winners<R>, operation: Operation, shape: Shape) -> Ready<R> {
+    fn choose<R: Tried>(&self, table: &Table<R>, operation: Operation, shape: Shape) -> Ready<R> {
         if self.policy == Policy::Cycle {
-            let count = rows.iter().filter_map(Ready::new).count();
-            let turn = self.turn.fetch_add(1, Ordering::Relaxed) % count;
-            return rows.iter().filter_map(Ready::new).nth(turn).unwrap_or_else(|| last(rows));
+            return table.ready[self.turn.fetch_add(1, Ordering::Relaxed) % table.ready.len()];
         }
-        *winners[operation as usize][shape.cell].get_or_init(|| match self.policy {
-            Policy::Force(name) => find(rows, name).unwrap_or_else(|| fastest(rows, operation, shape)),
-            Policy::Measure | Policy::Cycle => fastest(rows, operation, shape),
-        })
+        let winner = &table.winners[operation as usize * CELLS + shape.cell()];
+        // The place tells all there is to know, so no order with other memory is needed.
+        match winner.load(Ordering::Relaxed) {
+            0 => self.choose_first(table, winner, operation, shape),
+            place => table.ready[usize::from(place) - 1],
+        }
     }
-}
 
-fn last<R: Row>(rows: &'static [R]) -> Ready<R> {
-    rows.iter().rev().find_map(Ready::new).expect("the plain kernels run everywhere")
+    #[cold]
+    fn choose_first<R: Tried>(&self, table: &Table<R>, winner: &AtomicU8, operation: Operation, shape: Shape) -> Ready<R> {
+        let _measuring = self.measuring.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = winner.load(Ordering::Relaxed);
+        if known != 0 {
+            return table.ready[usize::from(known) - 1];
+        }
+        let forced = match self.policy {
+            Policy::Force(name) => table.place(name),
+            Policy::Measure | Policy::Cycle => None,
+        };
+        let cell = (operation, shape.disks, shape.len_bytes);
+        let place = forced.unwrap_or_else(|| {
+            let known = self.remembered.as_ref().and_then(|remembered| table.place(&remembered.get(cell)?));
+            known.unwrap_or_else(|| {
+                let place = fastest(&table.ready, operation, shape);
+                if let Some(remembered) = &self.remembered {
+                    remembered.put(cell, table.ready[place].name());
+                }
+                place
+            })
+        });
+        winner.store(place as u8 + 1, Ordering::Relaxed);
+        table.ready[place]
+    }
+
+    /// Forgets what was measured, here and in the file.
+    pub(crate) fn remeasure(&self) {
+        let _measuring = self.measuring.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(remembered) = &self.remembered {
+            remembered.forget();
+        }
+        self.kernels.winners.iter().chain(&self.recovery.winners).for_each(|winner| winner.store(0, Ordering::Relaxed));
+    }
 }
 
 /// A kernel for what is not worth a choice.
 pub(crate) fn any_kernel() -> Ready<Kernel> {
-    last(KERNELS)
+    KERNELS.iter().find_map(Ready::new).expect("the plain kernels run everywhere")
 }
 
-/// The row that takes the least time.
-fn fastest<R: Tried>(rows: &'static [R], operation: Operation, shape: Shape) -> Ready<R> {
-    let large = shape.len_bytes > 128 << 10;
-    let mut ranked: Vec<Ready<R>> = rows.iter().rev().filter_map(Ready::new).collect();
-    if large {
-        // Large blocks take their time: only those that do well on a chunk are tried.
-        let chunk = Shape::of(operation, shape.disks, 64 << 10);
-        with_blocks(chunk.disks, chunk.len_bytes, |trial| rank(&mut ranked, operation, trial, Duration::from_micros(700)));
-        ranked.truncate(3);
+/// Could the row's style be of use? Where it could not, the row does as another one that has the plain style.
+fn may_help<R: Row>(row: Ready<R>, operation: Operation, shape: Shape) -> bool {
+    let manner = row.manner();
+    let by_count = matches!(
+        operation,
+        Operation::GenP | Operation::GenPq | Operation::CheckPq | Operation::RecoverFromP | Operation::RecoverTwoData
+    );
+    (!manner.streaming || (operation.only_writes() && shape.length == Length::BeyondCache))
+        && (!manner.counted || (by_count && shape.disks <= MOST_COUNTED))
+}
+
+/// The place of the row that takes the least time.
+fn fastest<R: Tried>(ready: &[Ready<R>], operation: Operation, shape: Shape) -> usize {
+    let work = Work::new(operation, if operation.is_update() { Changed::All } else { Changed::One });
+    let mut places: Vec<usize> = (0..ready.len()).rev().filter(|&place| may_help(ready[place], operation, shape)).collect();
+    let try_all = |places: &mut Vec<usize>, shape: Shape, effort: &Effort| {
+        with_blocks(work, shape.disks, shape.len_bytes, |trial| rank(ready, places, work, trial, shape, effort));
+    };
+    if matches!(shape.length, Length::Large | Length::BeyondCache) {
+        // Large blocks take their time: only those that do well on a chunk are tried, and those that stream.
+        let mut streaming = places.clone();
+        streaming.retain(|&place| ready[place].manner().streaming);
+        places.retain(|place| !streaming.contains(place));
+        try_all(&mut places, shape.with_length(Length::Chunk), &FIRST_LOOK);
+        places.truncate(if shape.length == Length::Large { 8 } else { 2 });
+        places.extend(streaming);
     }
-    let limit = if shape.len_bytes > 8 << 10 { Duration::from_micros(700) } else { Duration::from_micros(250) };
-    with_blocks(shape.disks, shape.len_bytes, |trial| rank(&mut ranked, operation, trial, limit));
-    ranked[0]
+    try_all(&mut places, shape, if shape.length == Length::BeyondCache { &MEMORY } else { &CACHE });
+    places[0]
 }
 
-/// Sorts the rows by their best time; those that the limit leaves untried fall away, but never the first.
-fn rank<R: Tried>(rows: &mut Vec<Ready<R>>, operation: Operation, trial: &mut Trial<'_>, limit: Duration) {
-    let start = Instant::now();
-    let mut timed: Vec<(Duration, Ready<R>)> = Vec::with_capacity(rows.len());
-    for row in rows.iter() {
-        if !timed.is_empty() && start.elapsed() > limit {
-            break;
+/// How much time a choice is worth.
+struct Effort {
+    /// Data bytes between two looks at the clock, so that looking does not count.
+    batch_bytes: usize,
+    /// How often every row is timed.
+    looks: usize,
+    /// Those that come within this factor of the best are timed again,
+    again: f64,
+    /// in turn, so often.
+    rounds: usize,
+}
+
+const CACHE: Effort = Effort { batch_bytes: 256 << 10, looks: 2, again: 1.15, rounds: 5 };
+
+/// For rows that are to be looked at more closely afterwards.
+const FIRST_LOOK: Effort = Effort { batch_bytes: 256 << 10, looks: 1, again: 1.5, rounds: 0 };
+
+/// Nothing is left in the caches from one run to the next, and a run takes a millisecond or two.
+const MEMORY: Effort = Effort { batch_bytes: 0, looks: 0, again: 1.1, rounds: 1 };
+
+/// Sorts the rows by their best time; those that are far behind fall away.
+fn rank<R: Tried>(ready: &[Ready<R>], places: &mut Vec<usize>, work: Work, trial: &mut Trial<'_>, shape: Shape, effort: &Effort) {
+    let times = (effort.batch_bytes / (shape.disks * shape.len_bytes)).max(1);
+    let time = |place: usize, trial: &mut Trial<'_>, times: usize| {
+        let start = Instant::now();
+        R::repeat(ready[place], work, trial, times);
+        start.elapsed() / times as u32
+    };
+    let mut timed: Vec<(Duration, usize)> = Vec::with_capacity(places.len());
+    let mut best = Duration::MAX;
+    for &place in &*places {
+        // The first run warms up code and memory, and shows those that are not worth a second look.
+        let mut mine = time(place, trial, 1);
+        if mine / 4 > best {
+            continue;
         }
-        let mut best = Duration::MAX;
-        // The first run warms up code and memory.
-        for _ in 0..4 {
-            let start = Instant::now();
-            R::once(*row, operation, Changed::One, trial);
-            best = best.min(start.elapsed());
+        for _ in 0..effort.looks {
+            mine = mine.min(time(place, trial, times));
         }
-        timed.push((best, *row));
+        best = best.min(mine);
+        timed.push((mine, place));
+    }
+    timed.retain(|(time, _)| time.as_secs_f64() <= best.as_secs_f64() * effort.again);
+    for _ in 0..effort.rounds {
+        for (best, place) in &mut timed {
+            *best = time(*place, trial, times).min(*best);
+        }
     }
     timed.sort_by_key(|(time, _)| *time);
-    rows.clear();
-    rows.extend(timed.into_iter().map(|(_, row)| row));
+    places.clear();
+    places.extend(timed.into_iter().map(|(_, place)| place));
 }
 
 fn global() -> Result<&'static Chooser, &'static UnknownOverride> {
     static CHOOSER: OnceLock<Result<Chooser, UnknownOverride>> = OnceLock::new();
     let chooser = CHOOSER.get_or_init(|| {
         let value = std::env::var_os(VARIABLE).map(|value| value.to_string_lossy().into_owned());
-        Policy::parse(value.as_deref()).map(Chooser::new)
+        let policy = Policy::parse(value.as_deref())?;
+        let names: Vec<&str> = KERNELS.iter().map(Row::name).chain(RECOVERY_KERNELS.iter().map(Row::name)).collect();
+        let remembered = if policy == Policy::Measure { Remembered::of_user(&names) } else { None };
+        Ok(Chooser::new(policy, remembered))
     });
     chooser.as_ref()
 }
@@ -196,6 +271,14 @@ fn global() -> Result<&'static Chooser, &'static UnknownOverride> {
 /// When it names no kernel that this processor can run.
 pub fn check_override() -> Result<(), UnknownOverride> {
     global().map(|_| ()).map_err(Clone::clone)
+}
+
+/// Forgets which kernels won, here and in the user's cache file; each is measured again at its next use.
+///
+/// # Panics
+/// When `URAID_PARITY` makes no sense.
+pub fn remeasure() {
+    chooser().remeasure();
 }
 
 #[track_caller]

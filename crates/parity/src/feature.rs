@@ -19,9 +19,23 @@ pub enum Feature {
     Avx512bw,
     /// Affine maps of bytes.
     Gfni,
+    /// Carry-less multiplication in wide registers.
+    Vpclmulqdq,
 }
 
 impl Feature {
+    /// All of them.
+    pub const ALL: [Feature; 8] = [
+        Feature::Sse2,
+        Feature::Ssse3,
+        Feature::Sse42,
+        Feature::Avx2,
+        Feature::Avx512f,
+        Feature::Avx512bw,
+        Feature::Gfni,
+        Feature::Vpclmulqdq,
+    ];
+
     /// The name as in `/proc/cpuinfo`.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -33,6 +47,7 @@ impl Feature {
             Feature::Avx512f => "avx512f",
             Feature::Avx512bw => "avx512bw",
             Feature::Gfni => "gfni",
+            Feature::Vpclmulqdq => "vpclmulqdq",
         }
     }
 
@@ -48,6 +63,7 @@ impl Feature {
             Feature::Avx512f => std::arch::is_x86_feature_detected!("avx512f"),
             Feature::Avx512bw => std::arch::is_x86_feature_detected!("avx512bw"),
             Feature::Gfni => std::arch::is_x86_feature_detected!("gfni"),
+            Feature::Vpclmulqdq => std::arch::is_x86_feature_detected!("vpclmulqdq"),
         }
     }
 
@@ -63,6 +79,7 @@ impl Feature {
             Feature::Avx512f => cfg!(target_feature = "avx512f"),
             Feature::Avx512bw => cfg!(target_feature = "avx512bw"),
             Feature::Gfni => cfg!(target_feature = "gfni"),
+            Feature::Vpclmulqdq => cfg!(target_feature = "vpclmulqdq"),
         }
     }
 }

@@ -18,39 +18,54 @@ pub(crate) const fn mul(a: u8, b: u8) -> u8 {
     product
 }
 
-/// 2 to the power of the index; the exponent counts modulo 255.
-const POWERS: [u8; 255] = {
-    let mut powers = [1; 255];
+/// 2 to the power of the index, twice round, so that the sum of two exponents below 255 needs no remainder.
+const POWERS: [u8; 510] = {
+    let mut powers = [1; 510];
     let mut exponent = 1;
-    while exponent < 255 {
+    while exponent < 510 {
         powers[exponent] = mul(powers[exponent - 1], 2);
         exponent += 1;
     }
     powers
 };
 
+/// The power of 2 that the index, not 0, is.
+const LOGARITHMS: [u8; 256] = {
+    let mut logarithms = [0; 256];
+    let mut exponent = 0;
+    while exponent < 255 {
+        logarithms[POWERS[exponent] as usize] = exponent as u8;
+        exponent += 1;
+    }
+    logarithms
+};
+
 /// 2 to the power of `exponent`.
 pub(crate) const fn power_of_two(exponent: usize) -> u8 {
-    POWERS[exponent % 255]
+    static TABLE: [u8; 510] = POWERS;
+    TABLE[if exponent < 510 { exponent } else { exponent % 255 }]
 }
 
 /// 2 to the power of minus `exponent`.
 pub(crate) const fn inverse_power_of_two(exponent: usize) -> u8 {
-    POWERS[(255 - exponent % 255) % 255]
+    power_of_two(255 - exponent % 255)
 }
 
-/// The inverse of `value`, which is not 0: its 254th power, since every 255th is 1.
+/// The exponent of 2 that gives `value`, which is not 0.
+pub(crate) const fn logarithm(value: u8) -> usize {
+    static TABLE: [u8; 256] = LOGARITHMS;
+    assert!(value != 0, "0 has no logarithm");
+    TABLE[value as usize] as usize
+}
+
+/// The inverse of `value`, which is not 0.
 pub(crate) const fn inverse(value: u8) -> u8 {
-    assert!(value != 0, "0 has no inverse");
-    let mut result = 1;
-    let mut square = mul(value, value);
-    let mut bit = 1;
-    while bit < 8 {
-        result = mul(result, square);
-        square = mul(square, square);
-        bit += 1;
-    }
-    result
+    inverse_power_of_two(logarithm(value))
+}
+
+/// `value` times 2 to the power of `exponent`, by logarithms: [`mul`] takes as long as some hundred bytes of parity.
+pub(crate) const fn mul_by_power(value: u8, exponent: usize) -> u8 {
+    if value == 0 { 0 } else { power_of_two(logarithm(value) + exponent % 255) }
 }
 
 /// For each constant its products with 0..16 and with 0, 16, .. 240: what a byte shuffle looks up by low and by high nibble.
@@ -107,7 +122,7 @@ pub(crate) static AFFINE_MATRICES: [u64; 256] = {
 /// With two blocks lost at `low` and `high`, P' = D_low + D_high and Q' = 2^low D_low + 2^high D_high, thus
 /// D_low = (2^(high-low) P' + 2^-low Q') / (2^(high-low) + 1).
 pub(crate) const fn two_lost_factors(low: usize, high: usize) -> (u8, u8) {
-    let ratio = power_of_two(high - low);
-    let divisor = inverse(ratio ^ 1);
-    (mul(ratio, divisor), mul(inverse_power_of_two(low), divisor))
+    let distance = high - low;
+    let divisor = inverse(power_of_two(distance) ^ 1);
+    (mul_by_power(divisor, distance), mul_by_power(divisor, 255 - low % 255))
 }

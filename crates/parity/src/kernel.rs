@@ -1,7 +1,8 @@
 //! The tables' rows, and the proof that the processor can run one.
 #![allow(unsafe_code)]
 
-use crate::jobs::{Changes, CheckP, CheckPq, FromQ, GenPq, GenQ, IsZero, TwoData, Xor, XorInto};
+use crate::jobs::{Changes, CheckP, CheckPq, FromQ, GenPq, GenQ, IsZero, TwoLost, Xor, XorInto};
+use crate::style::{Plain, Style};
 use crate::vector::InstructionSet;
 use crate::{Delta, Differs, Feature};
 
@@ -9,6 +10,7 @@ use crate::{Delta, Differs, Feature};
 pub(crate) struct Kernel {
     pub(crate) name: &'static str,
     pub(crate) needs: &'static [Feature],
+    manner: Manner,
     xor_into: unsafe fn(XorInto<'_>),
     xor: unsafe fn(Xor<'_>),
     gen_pq: unsafe fn(GenPq<'_>),
@@ -24,100 +26,69 @@ pub(crate) struct Kernel {
 pub(crate) struct RecoveryKernel {
     pub(crate) name: &'static str,
     pub(crate) needs: &'static [Feature],
+    manner: Manner,
     one_by_p: unsafe fn(Xor<'_>),
     one_by_q: unsafe fn(FromQ<'_>),
-    two_data: unsafe fn(TwoData<'_>),
+    two_lost: unsafe fn(TwoLost<'_>),
 }
 
+/// The style of a row, for those who choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Manner {
+    /// [`Style::STREAMING`].
+    pub(crate) streaming: bool,
+    /// [`Style::COUNTED`].
+    pub(crate) counted: bool,
+}
+
+impl Manner {
+    pub(crate) const fn of<S: Style>() -> Manner {
+        Manner { streaming: S::STREAMING, counted: S::COUNTED }
+    }
+}
+
+/// A function with a plain address for whatever job the field takes, which is `unsafe fn` and hands the caller's promise on.
+macro_rules! entry {
+    ($set:ident, $style:ty, $lanes:ident) => {
+        |job| {
+            // SAFETY: the caller's promise is that of `run`.
+            unsafe { $set::run::<_, $style, $lanes>(job) }
+        }
+    };
+}
+pub(crate) use entry;
+
 impl Kernel {
-    /// The algorithms with the instructions of `I`, `LANES` registers abreast.
-    pub(crate) const fn of<I: InstructionSet, const LANES: usize>(name: &'static str) -> Kernel {
+    /// The algorithms with the instructions of `I`, `LANES` registers abreast. Where a style makes no difference it is the plain one.
+    pub(crate) const fn of<I: InstructionSet, S: Style, const LANES: usize>(name: &'static str) -> Kernel {
         Kernel {
             name,
             needs: I::NEEDS,
-            xor_into: entry::xor_into::<I, LANES>,
-            xor: entry::xor::<I, LANES>,
-            gen_pq: entry::gen_pq::<I, LANES>,
-            gen_q: entry::gen_q::<I, LANES>,
-            update: entry::update::<I, LANES>,
-            add: entry::add::<I, LANES>,
-            check_p: entry::check_p::<I, LANES>,
-            check_pq: entry::check_pq::<I, LANES>,
-            is_zero: entry::is_zero::<I, LANES>,
+            manner: Manner::of::<S>(),
+            xor_into: entry!(I, Plain, LANES),
+            xor: entry!(I, S, LANES),
+            gen_pq: entry!(I, S, LANES),
+            gen_q: entry!(I, S::Uncounted, LANES),
+            update: entry!(I, Plain, LANES),
+            add: entry!(I, Plain, LANES),
+            check_p: entry!(I, Plain, LANES),
+            check_pq: entry!(I, S, LANES),
+            is_zero: entry!(I, Plain, LANES),
         }
     }
 }
 
 impl RecoveryKernel {
     /// The algorithms with the instructions of `I`, `LANES` registers abreast.
-    pub(crate) const fn of<I: InstructionSet, const LANES: usize>(name: &'static str) -> RecoveryKernel {
+    pub(crate) const fn of<I: InstructionSet, S: Style, const LANES: usize>(name: &'static str) -> RecoveryKernel {
         RecoveryKernel {
             name,
             needs: I::NEEDS,
-            one_by_p: entry::xor::<I, LANES>,
-            one_by_q: entry::one_by_q::<I, LANES>,
-            two_data: entry::two_data::<I, LANES>,
+            manner: Manner::of::<S>(),
+            one_by_p: entry!(I, S, LANES),
+            one_by_q: entry!(I, S::Uncounted, LANES),
+            two_lost: entry!(I, S, LANES),
         }
-    }
-}
-
-/// A function with a plain address for each job.
-mod entry {
-    use super::*;
-
-    pub(super) unsafe fn xor_into<I: InstructionSet, const LANES: usize>(job: XorInto<'_>) {
-        // SAFETY: the caller's promise is that of `run`, here and below.
-        unsafe { I::run::<_, LANES>(job) }
-    }
-
-    pub(super) unsafe fn xor<I: InstructionSet, const LANES: usize>(job: Xor<'_>) {
-        // SAFETY: as above.
-        unsafe { I::run::<_, LANES>(job) }
-    }
-
-    pub(super) unsafe fn gen_pq<I: InstructionSet, const LANES: usize>(job: GenPq<'_>) {
-        // SAFETY: as above.
-        unsafe { I::run::<_, LANES>(job) }
-    }
-
-    pub(super) unsafe fn gen_q<I: InstructionSet, const LANES: usize>(job: GenQ<'_>) {
-        // SAFETY: as above.
-        unsafe { I::run::<_, LANES>(job) }
-    }
-
-    pub(super) unsafe fn update<I: InstructionSet, const LANES: usize>(job: Changes<'_, Delta<'_>>) {
-        // SAFETY: as above.
-        unsafe { I::run::<_, LANES>(job) }
-    }
-
-    pub(super) unsafe fn add<I: InstructionSet, const LANES: usize>(job: Changes<'_, (usize, &[u8])>) {
-        // SAFETY: as above.
-        unsafe { I::run::<_, LANES>(job) }
-    }
-
-    pub(super) unsafe fn check_p<I: InstructionSet, const LANES: usize>(job: CheckP<'_>) -> bool {
-        // SAFETY: as above.
-        unsafe { I::run::<_, LANES>(job) }
-    }
-
-    pub(super) unsafe fn check_pq<I: InstructionSet, const LANES: usize>(job: CheckPq<'_>) -> Differs {
-        // SAFETY: as above.
-        unsafe { I::run::<_, LANES>(job) }
-    }
-
-    pub(super) unsafe fn is_zero<I: InstructionSet, const LANES: usize>(job: IsZero<'_>) -> bool {
-        // SAFETY: as above.
-        unsafe { I::run::<_, LANES>(job) }
-    }
-
-    pub(super) unsafe fn one_by_q<I: InstructionSet, const LANES: usize>(job: FromQ<'_>) {
-        // SAFETY: as above.
-        unsafe { I::run::<_, LANES>(job) }
-    }
-
-    pub(super) unsafe fn two_data<I: InstructionSet, const LANES: usize>(job: TwoData<'_>) {
-        // SAFETY: as above.
-        unsafe { I::run::<_, LANES>(job) }
     }
 }
 
@@ -125,6 +96,7 @@ mod entry {
 pub(crate) trait Row: 'static {
     fn name(&self) -> &'static str;
     fn needs(&self) -> &'static [Feature];
+    fn manner(&self) -> Manner;
 }
 
 impl Row for Kernel {
@@ -135,6 +107,10 @@ impl Row for Kernel {
     fn needs(&self) -> &'static [Feature] {
         self.needs
     }
+
+    fn manner(&self) -> Manner {
+        self.manner
+    }
 }
 
 impl Row for RecoveryKernel {
@@ -144,6 +120,10 @@ impl Row for RecoveryKernel {
 
     fn needs(&self) -> &'static [Feature] {
         self.needs
+    }
+
+    fn manner(&self) -> Manner {
+        self.manner
     }
 }
 
@@ -168,18 +148,37 @@ impl<R: Row> Ready<R> {
     pub(crate) fn name(self) -> &'static str {
         self.0.name()
     }
+
+    /// The row's style.
+    pub(crate) fn manner(self) -> Manner {
+        self.0.manner()
+    }
+
+    /// The row itself.
+    pub(crate) fn row(self) -> &'static R {
+        self.0
+    }
 }
 
 /// Panics unless every block has `len_bytes` bytes and that is a multiple of the unit.
+///
+/// The lengths are gathered without a branch for each: with blocks of a page that counts.
+#[inline]
 #[track_caller]
-fn assert_lengths<'a>(len_bytes: usize, blocks: impl IntoIterator<Item = &'a [u8]>) {
-    assert!(
-        len_bytes.is_multiple_of(crate::UNIT_BYTES),
-        "parity works on multiples of {} bytes, not on {len_bytes}",
-        crate::UNIT_BYTES
-    );
-    for block in blocks {
-        assert!(block.len() == len_bytes, "parity works on blocks of one length, not on {len_bytes} and {} bytes", block.len());
+pub(crate) fn assert_lengths<'a>(len_bytes: usize, blocks: &[&'a [u8]], others: impl IntoIterator<Item = &'a [u8]> + Clone) {
+    let odd = blocks.iter().fold(len_bytes % crate::UNIT_BYTES, |odd, block| odd | (block.len() ^ len_bytes));
+    let odd = others.clone().into_iter().fold(odd, |odd, block| odd | (block.len() ^ len_bytes));
+    if odd != 0 {
+        refuse_lengths(len_bytes, blocks.iter().copied().chain(others).map(<[u8]>::len));
+    }
+}
+
+#[cold]
+#[track_caller]
+fn refuse_lengths(len_bytes: usize, mut lengths: impl Iterator<Item = usize>) -> ! {
+    match lengths.find(|length| *length != len_bytes) {
+        Some(other) => panic!("parity works on blocks of one length, not on {len_bytes} and {other} bytes"),
+        None => panic!("parity works on multiples of {} bytes, not on {len_bytes}", crate::UNIT_BYTES),
     }
 }
 
@@ -187,28 +186,28 @@ fn assert_lengths<'a>(len_bytes: usize, blocks: impl IntoIterator<Item = &'a [u8
 impl Ready<Kernel> {
     #[track_caller]
     pub(crate) fn xor_into(self, job: XorInto<'_>) {
-        assert_lengths(job.dst.len(), [job.src]);
+        assert_lengths(job.dst.len(), &[], [job.src]);
         // SAFETY: see above, here and below.
         unsafe { (self.0.xor_into)(job) }
     }
 
     #[track_caller]
     pub(crate) fn xor(self, job: Xor<'_>) {
-        assert_lengths(job.out.len(), job.blocks.iter().copied());
+        assert_lengths(job.out.len(), job.blocks, []);
         // SAFETY: see above.
         unsafe { (self.0.xor)(job) }
     }
 
     #[track_caller]
     pub(crate) fn gen_pq(self, job: GenPq<'_>) {
-        assert_lengths(job.p.len(), job.data.iter().copied().chain([&*job.q]));
+        assert_lengths(job.p.len(), job.data, [&*job.q]);
         // SAFETY: see above.
         unsafe { (self.0.gen_pq)(job) }
     }
 
     #[track_caller]
     pub(crate) fn gen_q(self, job: GenQ<'_>) {
-        assert_lengths(job.q.len(), job.data.iter().copied());
+        assert_lengths(job.q.len(), job.data, []);
         // SAFETY: see above.
         unsafe { (self.0.gen_q)(job) }
     }
@@ -216,7 +215,7 @@ impl Ready<Kernel> {
     #[track_caller]
     pub(crate) fn update(self, job: Changes<'_, Delta<'_>>) {
         let Some(len_bytes) = job.parity_len_bytes() else { return };
-        assert_lengths(len_bytes, job.parities().chain(job.changes.iter().flat_map(|delta| [delta.old, delta.new])));
+        assert_lengths(len_bytes, &[], job.parities().chain(job.changes.iter().flat_map(|delta| [delta.old, delta.new])));
         // SAFETY: see above.
         unsafe { (self.0.update)(job) }
     }
@@ -224,28 +223,28 @@ impl Ready<Kernel> {
     #[track_caller]
     pub(crate) fn add(self, job: Changes<'_, (usize, &[u8])>) {
         let Some(len_bytes) = job.parity_len_bytes() else { return };
-        assert_lengths(len_bytes, job.parities().chain(job.changes.iter().map(|change| change.1)));
+        assert_lengths(len_bytes, &[], job.parities().chain(job.changes.iter().map(|change| change.1)));
         // SAFETY: see above.
         unsafe { (self.0.add)(job) }
     }
 
     #[track_caller]
     pub(crate) fn check_p(self, job: CheckP<'_>) -> bool {
-        assert_lengths(job.p.len(), job.data.iter().copied());
+        assert_lengths(job.p.len(), job.data, []);
         // SAFETY: see above.
         unsafe { (self.0.check_p)(job) }
     }
 
     #[track_caller]
     pub(crate) fn check_pq(self, job: CheckPq<'_>) -> Differs {
-        assert_lengths(job.p.len(), job.data.iter().copied().chain([job.q]));
+        assert_lengths(job.p.len(), job.data, [job.q]);
         // SAFETY: see above.
         unsafe { (self.0.check_pq)(job) }
     }
 
     #[track_caller]
     pub(crate) fn is_zero(self, job: IsZero<'_>) -> bool {
-        assert_lengths(job.block.len(), []);
+        assert_lengths(job.block.len(), &[], []);
         // SAFETY: see above.
         unsafe { (self.0.is_zero)(job) }
     }
@@ -255,23 +254,23 @@ impl Ready<Kernel> {
 impl Ready<RecoveryKernel> {
     #[track_caller]
     pub(crate) fn one_by_p(self, job: Xor<'_>) {
-        assert_lengths(job.out.len(), job.blocks.iter().copied());
+        assert_lengths(job.out.len(), job.blocks, []);
         // SAFETY: see above.
         unsafe { (self.0.one_by_p)(job) }
     }
 
     #[track_caller]
     pub(crate) fn one_by_q(self, job: FromQ<'_>) {
-        assert_lengths(job.out.len(), job.below.iter().chain(job.above).copied().chain([job.q]));
+        assert_lengths(job.out.len(), job.left.blocks, [job.q]);
         // SAFETY: see above.
         unsafe { (self.0.one_by_q)(job) }
     }
 
     #[track_caller]
-    pub(crate) fn two_data(self, job: TwoData<'_>) {
-        let data = job.below.iter().chain(job.between).chain(job.above).copied();
-        assert_lengths(job.p.len(), data.chain([job.q, &*job.out_low, &*job.out_high]));
+    pub(crate) fn two_lost(self, job: TwoLost<'_>) {
+        let parities = job.p.into_iter().chain(job.q);
+        assert_lengths(job.first.len(), job.left.blocks, parities.chain([&*job.second]));
         // SAFETY: see above.
-        unsafe { (self.0.two_data)(job) }
+        unsafe { (self.0.two_lost)(job) }
     }
 }

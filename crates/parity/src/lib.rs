@@ -34,6 +34,9 @@ mod jobs;
 mod kernel;
 mod operation;
 mod present;
+#[cfg(feature = "std")]
+mod rival;
+mod style;
 mod vector;
 
 #[cfg(feature = "std")]
@@ -46,6 +49,14 @@ mod crc;
 #[cfg(feature = "std")]
 pub mod measure;
 #[cfg(feature = "std")]
+mod memory;
+#[cfg(feature = "std")]
+mod processor;
+#[cfg(feature = "std")]
+mod remember;
+#[cfg(feature = "std")]
+mod shape;
+#[cfg(feature = "std")]
 mod trial;
 
 #[cfg(feature = "std")]
@@ -56,11 +67,11 @@ pub use feature::Feature;
 pub use operation::Operation;
 
 #[cfg(feature = "std")]
-pub use choose::{UnknownOverride, check_override};
+pub use choose::{UnknownOverride, check_override, remeasure};
 #[cfg(feature = "std")]
 pub use crc::{crc32c, crc32c_raw};
 
-use jobs::{Changes, CheckP, CheckPq, FromQ, GenPq, GenQ, IsZero, TwoData, Xor, XorInto};
+use jobs::{Changes, CheckP, CheckPq, FromQ, GenPq, GenQ, IsZero, Left, TwoLost, Xor, XorInto};
 use present::Present;
 
 /// The length of a block is a multiple of this: a sector.
@@ -194,8 +205,8 @@ pub fn recover_data_from_p(data: &[Option<&[u8]>], p: &[u8], out: &mut [u8]) {
 pub fn recover_data_from_q(data: &[Option<&[u8]>], q: &[u8], out: &mut [u8]) {
     let present = Present::new(data);
     let [lost] = present.lost();
-    let (below, above) = present.blocks().split_at(lost);
-    choose::recovery(Operation::RecoverFromQ, data.len(), q.len()).one_by_q(FromQ { below, above, q, out });
+    let left = Left { blocks: present.blocks(), low: lost, high: None };
+    choose::recovery(Operation::RecoverFromQ, data.len(), q.len()).one_by_q(FromQ { left, q, out });
 }
 
 /// The two lost data blocks from the others, P and Q; the one with the lower index goes to `out_low`.
@@ -205,11 +216,32 @@ pub fn recover_data_from_q(data: &[Option<&[u8]>], q: &[u8], out: &mut [u8]) {
 #[track_caller]
 pub fn recover_two_data(data: &[Option<&[u8]>], p: &[u8], q: &[u8], out_low: &mut [u8], out_high: &mut [u8]) {
     let present = Present::new(data);
-    let [low, high] = present.lost();
-    let (below, rest) = present.blocks().split_at(low);
-    let (between, above) = rest.split_at(high - low - 1);
-    let job = TwoData { below, between, above, p, q, out_low, out_high };
-    choose::recovery(Operation::RecoverTwoData, data.len(), p.len()).two_data(job);
+    let job = TwoLost::two_data(present.blocks(), present.lost(), (p, q), (out_low, out_high));
+    choose::recovery(Operation::RecoverTwoData, data.len(), p.len()).two_lost(job);
+}
+
+/// The one lost data block and P, which is lost too, from the other data and Q, in one pass.
+///
+/// # Panics
+/// As [`recover_data_from_p`].
+#[track_caller]
+pub fn recover_data_and_p(data: &[Option<&[u8]>], q: &[u8], out: &mut [u8], out_p: &mut [u8]) {
+    let present = Present::new(data);
+    let [lost] = present.lost();
+    let job = TwoLost::data_and_p(present.blocks(), lost, q, (out, out_p));
+    choose::recovery(Operation::RecoverDataAndP, data.len(), q.len()).two_lost(job);
+}
+
+/// The one lost data block and Q, which is lost too, from the other data and P, in one pass.
+///
+/// # Panics
+/// As [`recover_data_from_p`].
+#[track_caller]
+pub fn recover_data_and_q(data: &[Option<&[u8]>], p: &[u8], out: &mut [u8], out_q: &mut [u8]) {
+    let present = Present::new(data);
+    let [lost] = present.lost();
+    let job = TwoLost::data_and_q(present.blocks(), lost, p, (out, out_q));
+    choose::recovery(Operation::RecoverDataAndQ, data.len(), p.len()).two_lost(job);
 }
 
 /// Is `p` the P of the data? Nothing is written.

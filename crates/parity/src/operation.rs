@@ -29,11 +29,15 @@ pub enum Operation {
     RecoverFromQ,
     /// [`crate::recover_two_data`].
     RecoverTwoData,
+    /// [`crate::recover_data_and_p`].
+    RecoverDataAndP,
+    /// [`crate::recover_data_and_q`].
+    RecoverDataAndQ,
 }
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Operation; 12] = [
+    pub const ALL: [Operation; 14] = [
         Operation::XorInto,
         Operation::GenP,
         Operation::GenPq,
@@ -46,6 +50,8 @@ impl Operation {
         Operation::RecoverFromP,
         Operation::RecoverFromQ,
         Operation::RecoverTwoData,
+        Operation::RecoverDataAndP,
+        Operation::RecoverDataAndQ,
     ];
 
     /// The name of the function that does it.
@@ -64,13 +70,39 @@ impl Operation {
             Operation::RecoverFromP => "recover_data_from_p",
             Operation::RecoverFromQ => "recover_data_from_q",
             Operation::RecoverTwoData => "recover_two_data",
+            Operation::RecoverDataAndP => "recover_data_and_p",
+            Operation::RecoverDataAndQ => "recover_data_and_q",
         }
     }
 
     /// Is it done by a kernel of the recovery table?
     #[must_use]
     pub const fn is_recovery(self) -> bool {
-        matches!(self, Operation::RecoverFromP | Operation::RecoverFromQ | Operation::RecoverTwoData)
+        matches!(
+            self,
+            Operation::RecoverFromP
+                | Operation::RecoverFromQ
+                | Operation::RecoverTwoData
+                | Operation::RecoverDataAndP
+                | Operation::RecoverDataAndQ
+        )
+    }
+
+    /// Does it bring parity up to date, so that what counts is the number of disks that change?
+    #[must_use]
+    pub const fn is_update(self) -> bool {
+        matches!(self, Operation::Update | Operation::UpdateByDifference)
+    }
+
+    /// Does it concern one block, whatever the number of disks?
+    #[must_use]
+    pub const fn is_of_one_block(self) -> bool {
+        matches!(self, Operation::XorInto | Operation::IsZero)
+    }
+
+    /// Does it write blocks that it does not read? (Only there can streaming stores help.)
+    pub(crate) const fn only_writes(self) -> bool {
+        self.is_recovery() || matches!(self, Operation::GenP | Operation::GenPq | Operation::GenQ)
     }
 }
 

@@ -1,55 +1,42 @@
 //! Blocks to try a kernel on; the choice and the measurement run the same trials.
 
-use crate::jobs::{Changes, CheckP, CheckPq, FromQ, GenPq, GenQ, IsZero, TwoData, Xor, XorInto};
+use crate::jobs::{
+    AddInPasses, Changes, CheckP, CheckPq, FromQ, GenPq, GenQ, IsZero, Left, LimitGen, LimitUpdate, TwoLost, Xor, XorInto,
+    highest_first,
+};
 use crate::kernel::{Kernel, Ready, RecoveryKernel, Row};
-use crate::present::Present;
+use crate::rival::{LimitKernel, TwoPassKernel};
 use crate::{Delta, MAX_DATA_DISKS, Operation, UNIT_BYTES};
 
 /// Blocks start on a page, as those of the buffer pool do.
 const PAGE_BYTES: usize = 4096;
 
-/// The blocks of one stripe: data, P, Q and two to be written.
+/// The blocks of one stripe: data, P, Q, two to be written, and new contents for the disks that change.
 pub(crate) struct Trial<'a> {
     data: Vec<&'a [u8]>,
-    /// Stands for the new contents of every disk.
-    new: &'a [u8],
+    new: Vec<&'a [u8]>,
     zero: &'a [u8],
     p: &'a mut [u8],
     q: &'a mut [u8],
     out: [&'a mut [u8]; 2],
 }
 
-/// Calls `body` with blocks of `len_bytes` whose P and Q are right.
-///
-/// # Panics
-/// Unless there are 1 to 254 disks and the length is a positive multiple of the unit.
-pub(crate) fn with_blocks<T>(disks: usize, len_bytes: usize, body: impl FnOnce(&mut Trial<'_>) -> T) -> T {
-    crate::assert_count(disks);
-    assert!(len_bytes > 0 && len_bytes.is_multiple_of(UNIT_BYTES), "a block of {len_bytes} bytes can't be tried");
-    let stride = len_bytes.next_multiple_of(PAGE_BYTES);
-    let mut memory = vec![0_u8; (disks + 6) * stride + PAGE_BYTES];
-    let start = memory.as_ptr().align_offset(PAGE_BYTES);
-    let mut blocks = memory[start..].chunks_exact_mut(stride).map(|block| &mut block[..len_bytes]);
-    let mut next = || blocks.next().unwrap_or_default();
-    let (p, q, out, zero, new) = (next(), next(), [next(), next()], next(), next());
-    let mut data = Vec::with_capacity(disks);
-    for disk in 0..disks {
-        let block = next();
-        block.fill(disk as u8 | 1);
-        data.push(&*block);
-    }
-    new.fill(0xc3);
-    crate::choose::any_kernel().gen_pq(GenPq { data: &data, p, q });
-    body(&mut Trial { data, new, zero, p, q, out })
+/// What is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Work {
+    pub(crate) operation: Operation,
+    pub(crate) changed: Changed,
 }
 
-/// Which part of a stripe an update changes.
+/// Which disks of a stripe an update changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Changed {
     /// One disk, in the middle: a small write.
     One,
     /// The upper half of the disks, as the kernel's figure has it.
     UpperHalf,
+    /// Every one.
+    All,
 }
 
 impl Changed {
@@ -58,6 +45,7 @@ impl Changed {
         match self {
             Changed::One => disks / 2..disks / 2 + 1,
             Changed::UpperHalf => disks / 2..disks,
+            Changed::All => 0..disks,
         }
     }
 
@@ -67,79 +55,194 @@ impl Changed {
     }
 }
 
+impl Work {
+    pub(crate) fn new(operation: Operation, changed: Changed) -> Work {
+        Work { operation, changed }
+    }
+
+    /// The blocks that count for a rate: every data block of the stripe, lost ones too; those that change; or one.
+    pub(crate) fn counted_blocks(self, disks: usize) -> usize {
+        match self.operation {
+            operation if operation.is_of_one_block() => 1,
+            operation if operation.is_update() => self.changed.count(disks),
+            _ => disks,
+        }
+    }
+
+    /// How many blocks of new contents the trial needs.
+    fn new_blocks(self, disks: usize) -> usize {
+        match self.operation {
+            Operation::Update => self.changed.count(disks),
+            Operation::XorInto => 1,
+            _ => 0,
+        }
+    }
+}
+
+/// Calls `body` with blocks of `len_bytes` whose P and Q are right.
+///
+/// # Panics
+/// Unless there are 1 to 254 disks and the length is a positive multiple of the unit.
+pub(crate) fn with_blocks<T>(work: Work, disks: usize, len_bytes: usize, body: impl FnOnce(&mut Trial<'_>) -> T) -> T {
+    crate::assert_count(disks);
+    assert!(len_bytes > 0 && len_bytes.is_multiple_of(UNIT_BYTES), "a block of {len_bytes} bytes can't be tried");
+    let stride = len_bytes.next_multiple_of(PAGE_BYTES);
+    let new_blocks = work.new_blocks(disks);
+    let mut memory = vec![0_u8; (disks + new_blocks + 5) * stride + PAGE_BYTES];
+    let start = memory.as_ptr().align_offset(PAGE_BYTES);
+    let mut blocks = memory[start..].chunks_exact_mut(stride).map(|block| &mut block[..len_bytes]);
+    let mut next = || blocks.next().unwrap_or_default();
+    let (p, q, out) = (next(), next(), [next(), next()]);
+    let mut filled = |value: u8| -> &[u8] {
+        let block = next();
+        block.fill(value);
+        block
+    };
+    let data: Vec<&[u8]> = (0..disks).map(|disk| filled(disk as u8 | 1)).collect();
+    let new = (0..new_blocks).map(|disk| filled(disk as u8 | 0xc0)).collect();
+    let zero = filled(0);
+    crate::choose::any_kernel().gen_pq(GenPq { data: &data, p, q });
+    let [a, b] = out;
+    // Memory that was never touched costs a fault at the first store.
+    a.fill(1);
+    b.fill(1);
+    body(&mut Trial { data, new, zero, p, q, out: [a, b] })
+}
+
 /// A row that trials can be run on.
-pub(crate) trait Tried: Row {
-    /// Does `operation` once on the trial's blocks; it is one of the row's table.
-    fn once(row: Ready<Self>, operation: Operation, changed: Changed, trial: &mut Trial<'_>)
-    where
-        Self: Sized;
+pub(crate) trait Tried: Row + Sized {
+    /// Does the work `times` times on the trial's blocks; it is one of the row's table.
+    fn repeat(row: Ready<Self>, work: Work, trial: &mut Trial<'_>, times: usize);
+}
+
+fn deltas<'a>(data: &[&'a [u8]], new: &[&'a [u8]], changed: Changed) -> Vec<Delta<'a>> {
+    let changed = changed.range(data.len()).zip(new);
+    changed.map(|(index, new)| Delta { index, old: data[index], new }).collect()
+}
+
+fn differences<'a>(data: &[&'a [u8]], changed: Changed) -> Vec<(usize, &'a [u8])> {
+    changed.range(data.len()).map(|index| (index, data[index])).collect()
+}
+
+/// The data without the blocks at `lost`.
+fn without<'a>(data: &[&'a [u8]], lost: &[usize]) -> Vec<&'a [u8]> {
+    data.iter().enumerate().filter(|(index, _)| !lost.contains(index)).map(|(_, block)| *block).collect()
+}
+
+/// Two data disks of the stripe, far apart.
+fn two_lost(disks: usize) -> [usize; 2] {
+    [disks / 4, disks / 4 + disks / 2]
 }
 
 impl Tried for Kernel {
-    fn once(row: Ready<Kernel>, operation: Operation, changed: Changed, trial: &mut Trial<'_>) {
+    fn repeat(row: Ready<Kernel>, work: Work, trial: &mut Trial<'_>, times: usize) {
         let Trial { data, new, zero, p, q, out: [out, _] } = trial;
         let data = &data[..];
-        let range = changed.range(data.len());
         let mut room = [0; MAX_DATA_DISKS];
-        match operation {
-            Operation::XorInto => row.xor_into(XorInto { dst: out, src: new }),
-            Operation::GenP => row.xor(Xor { blocks: data, out: p }),
-            Operation::GenPq => row.gen_pq(GenPq { data, p, q }),
-            Operation::GenQ => row.gen_q(GenQ { data, q }),
+        match work.operation {
+            Operation::XorInto => (0..times).for_each(|_| row.xor_into(XorInto { dst: out, src: new[0] })),
+            Operation::GenP => (0..times).for_each(|_| row.xor(Xor { blocks: data, out: p })),
+            Operation::GenPq => (0..times).for_each(|_| row.gen_pq(GenPq { data, p, q })),
+            Operation::GenQ => (0..times).for_each(|_| row.gen_q(GenQ { data, q })),
             Operation::Update => {
-                let mut deltas = [Delta { index: 0, old: &[], new: &[] }; MAX_DATA_DISKS];
-                for (delta, index) in deltas.iter_mut().zip(range.clone()) {
-                    *delta = Delta { index, old: data[index], new };
-                }
-                let deltas = &deltas[..range.len()];
-                let order = crate::jobs::highest_first(deltas, &mut room);
-                row.update(Changes { changes: deltas, order, p: Some(p), q: Some(q) });
+                let changes = &deltas(data, new, work.changed)[..];
+                let order = highest_first(changes, &mut room);
+                (0..times).for_each(|_| row.update(Changes { changes, order, p: Some(p), q: Some(q) }));
             }
             Operation::UpdateByDifference => {
-                let mut differences = [(0, &[][..]); MAX_DATA_DISKS];
-                for (difference, index) in differences.iter_mut().zip(range.clone()) {
-                    *difference = (index, data[index]);
-                }
-                let differences = &differences[..range.len()];
-                let order = crate::jobs::highest_first(differences, &mut room);
-                row.add(Changes { changes: differences, order, p: Some(p), q: Some(q) });
+                let changes = &differences(data, work.changed)[..];
+                let order = highest_first(changes, &mut room);
+                (0..times).for_each(|_| row.add(Changes { changes, order, p: Some(p), q: Some(q) }));
             }
-            Operation::CheckP => assert!(row.check_p(CheckP { data, p }), "a kernel found a wrong P where it is right"),
-            Operation::CheckPq => assert!(!row.check_pq(CheckPq { data, p, q }).any(), "a kernel found a wrong parity"),
-            Operation::IsZero => assert!(row.is_zero(IsZero { block: zero }), "a kernel found a zero block not zero"),
-            Operation::RecoverFromP | Operation::RecoverFromQ | Operation::RecoverTwoData => {
-                unreachable!("recovery has a table of its own")
+            Operation::CheckP => {
+                let right = (0..times).all(|_| row.check_p(CheckP { data, p }));
+                assert!(right, "a kernel found a wrong P where it is right");
             }
+            Operation::CheckPq => {
+                let right = (0..times).all(|_| !row.check_pq(CheckPq { data, p, q }).any());
+                assert!(right, "a kernel found a wrong parity where it is right");
+            }
+            Operation::IsZero => {
+                let right = (0..times).all(|_| row.is_zero(IsZero { block: zero }));
+                assert!(right, "a kernel found a zero block not zero");
+            }
+            _ => unreachable!("recovery has a table of its own"),
         }
     }
 }
 
 impl Tried for RecoveryKernel {
-    fn once(row: Ready<RecoveryKernel>, operation: Operation, _changed: Changed, trial: &mut Trial<'_>) {
-        let Trial { data, p, q, out: [low, high], .. } = trial;
+    fn repeat(row: Ready<RecoveryKernel>, work: Work, trial: &mut Trial<'_>, times: usize) {
+        let Trial { data, p, q, out: [a, b], .. } = trial;
+        let (p, q) = (&**p, &**q);
         let middle = data.len() / 2;
-        match operation {
+        let mut left = without(data, &[middle]);
+        match work.operation {
             Operation::RecoverFromP => {
-                let mut left: [Option<&[u8]>; MAX_DATA_DISKS] = [None; MAX_DATA_DISKS];
-                for (slot, block) in left.iter_mut().zip(data.iter()) {
-                    *slot = Some(block);
-                }
-                left[middle] = None;
-                let mut present = Present::new(&left[..data.len()]);
-                row.one_by_p(Xor { blocks: present.with(p), out: low });
+                left.push(p);
+                (0..times).for_each(|_| row.one_by_p(Xor { blocks: &left, out: a }));
             }
             Operation::RecoverFromQ => {
-                row.one_by_q(FromQ { below: &data[..middle], above: &data[middle + 1..], q, out: low });
+                let left = Left { blocks: &left, low: middle, high: None };
+                (0..times).for_each(|_| row.one_by_q(FromQ { left, q, out: a }));
             }
             Operation::RecoverTwoData => {
-                let (below, rest) = data.split_at(middle / 2);
-                let (between, above) = match rest.len() {
-                    0..=2 => (&rest[..0], &rest[..0]),
-                    len => (&rest[1..len / 2], &rest[len / 2 + 1..]),
-                };
-                row.two_data(TwoData { below, between, above, p, q, out_low: low, out_high: high });
+                let lost = two_lost(data.len());
+                let left = without(data, &lost);
+                (0..times).for_each(|_| row.two_lost(TwoLost::two_data(&left, lost, (p, q), (a, b))));
+            }
+            Operation::RecoverDataAndP => {
+                (0..times).for_each(|_| row.two_lost(TwoLost::data_and_p(&left, middle, q, (a, b))));
+            }
+            Operation::RecoverDataAndQ => {
+                (0..times).for_each(|_| row.two_lost(TwoLost::data_and_q(&left, middle, p, (a, b))));
             }
             _ => unreachable!("the other operations have a table of their own"),
+        }
+    }
+}
+
+impl LimitKernel {
+    /// Is there a limit for the operation? What is XOR alone has none but its own best.
+    pub(crate) fn covers(operation: Operation) -> bool {
+        let two_outputs = [Operation::GenPq, Operation::RecoverTwoData, Operation::RecoverDataAndP, Operation::RecoverDataAndQ];
+        operation.is_update() || two_outputs.contains(&operation)
+    }
+}
+
+impl Tried for LimitKernel {
+    fn repeat(row: Ready<LimitKernel>, work: Work, trial: &mut Trial<'_>, times: usize) {
+        let Trial { data, new, p, q, out: [a, b], .. } = trial;
+        match work.operation {
+            Operation::GenPq => (0..times).for_each(|_| row.make(LimitGen { blocks: data, outputs: [p, q] })),
+            operation if operation.is_update() => {
+                let mut reads = data[work.changed.range(data.len())].to_vec();
+                reads.extend(new.iter().copied());
+                (0..times).for_each(|_| row.update(LimitUpdate { blocks: &reads, p, q }));
+            }
+            operation => {
+                let middle = data.len() / 2;
+                let reads = match operation {
+                    Operation::RecoverDataAndP => [&without(data, &[middle])[..], &[q]].concat(),
+                    Operation::RecoverDataAndQ => [&without(data, &[middle])[..], &[p]].concat(),
+                    _ => [&without(data, &two_lost(data.len()))[..], &[p, q]].concat(),
+                };
+                (0..times).for_each(|_| row.make(LimitGen { blocks: &reads, outputs: [a, b] }));
+            }
+        }
+    }
+}
+
+impl Tried for TwoPassKernel {
+    fn repeat(row: Ready<TwoPassKernel>, work: Work, trial: &mut Trial<'_>, times: usize) {
+        let Trial { data, new, p, q, .. } = trial;
+        let range = work.changed.range(data.len());
+        let (first, old) = (range.start, &data[range]);
+        for _ in 0..times {
+            row.add(AddInPasses { first, blocks: old, p, q });
+            if work.operation == Operation::Update {
+                row.add(AddInPasses { first, blocks: new, p, q });
+            }
         }
     }
 }

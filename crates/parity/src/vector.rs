@@ -1,6 +1,8 @@
 //! What an instruction set must offer; every algorithm is written once over this.
 #![allow(unsafe_code)]
 
+use crate::style::Style;
+
 /// A register full of bytes.
 ///
 /// # Safety
@@ -19,6 +21,15 @@ pub(crate) trait Vector: Copy {
     unsafe fn zero() -> Self;
     unsafe fn load(from: *const u8) -> Self;
     unsafe fn store(self, to: *mut u8);
+    /// [`Vector::store`] past the caches, to a multiple of `BYTES`; before anyone else may read it, [`Vector::fence`].
+    #[inline(always)]
+    unsafe fn stream(self, to: *mut u8) {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.store(to) }
+    }
+    /// Makes what was streamed visible to others in order.
+    #[inline(always)]
+    unsafe fn fence() {}
     unsafe fn is_zero(self) -> bool;
     unsafe fn or(self, other: Self) -> Self;
     unsafe fn xor(self, other: Self) -> Self;
@@ -59,7 +70,7 @@ pub(crate) trait Job {
     /// # Safety
     /// The processor has `V`'s instructions, and all blocks of the job have one length, a multiple of
     /// [`crate::UNIT_BYTES`].
-    unsafe fn run<V: Vector, const LANES: usize>(self) -> Self::Output;
+    unsafe fn run<V: Vector, S: Style, const LANES: usize>(self) -> Self::Output;
 }
 
 /// One set of instructions: the place where the compiler is told that it may use them.
@@ -71,5 +82,5 @@ pub(crate) trait InstructionSet {
     ///
     /// # Safety
     /// The processor has everything in `NEEDS`, and the promise of [`Job::run`] holds.
-    unsafe fn run<J: Job, const LANES: usize>(job: J) -> J::Output;
+    unsafe fn run<J: Job, S: Style, const LANES: usize>(job: J) -> J::Output;
 }

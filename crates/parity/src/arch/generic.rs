@@ -3,6 +3,9 @@
 
 use crate::Feature;
 use crate::kernel::{Kernel, RecoveryKernel};
+#[cfg(feature = "std")]
+use crate::rival::{LimitKernel, TwoPassKernel};
+use crate::style::{Plain, Style};
 use crate::vector::{InstructionSet, Job, Vector};
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -10,24 +13,35 @@ pub(crate) static KERNELS: &[Kernel] = &[INT64X1, INT64X2, INT64X4, INT64X8];
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) static RECOVERY_KERNELS: &[RecoveryKernel] = &[RECOVER_INT64X1, RECOVER_INT64X2, RECOVER_INT64X4, RECOVER_INT64X8];
 
-pub(crate) const INT64X1: Kernel = Kernel::of::<Plain, 1>("int64x1");
-pub(crate) const INT64X2: Kernel = Kernel::of::<Plain, 2>("int64x2");
-pub(crate) const INT64X4: Kernel = Kernel::of::<Plain, 4>("int64x4");
-pub(crate) const INT64X8: Kernel = Kernel::of::<Plain, 8>("int64x8");
+pub(crate) const INT64X1: Kernel = Kernel::of::<Int64, Plain, 1>("int64x1");
+pub(crate) const INT64X2: Kernel = Kernel::of::<Int64, Plain, 2>("int64x2");
+pub(crate) const INT64X4: Kernel = Kernel::of::<Int64, Plain, 4>("int64x4");
+pub(crate) const INT64X8: Kernel = Kernel::of::<Int64, Plain, 8>("int64x8");
 
-pub(crate) const RECOVER_INT64X1: RecoveryKernel = RecoveryKernel::of::<Plain, 1>("int64x1");
-pub(crate) const RECOVER_INT64X2: RecoveryKernel = RecoveryKernel::of::<Plain, 2>("int64x2");
-pub(crate) const RECOVER_INT64X4: RecoveryKernel = RecoveryKernel::of::<Plain, 4>("int64x4");
-pub(crate) const RECOVER_INT64X8: RecoveryKernel = RecoveryKernel::of::<Plain, 8>("int64x8");
+pub(crate) const RECOVER_INT64X1: RecoveryKernel = RecoveryKernel::of::<Int64, Plain, 1>("int64x1");
+pub(crate) const RECOVER_INT64X2: RecoveryKernel = RecoveryKernel::of::<Int64, Plain, 2>("int64x2");
+pub(crate) const RECOVER_INT64X4: RecoveryKernel = RecoveryKernel::of::<Int64, Plain, 4>("int64x4");
+pub(crate) const RECOVER_INT64X8: RecoveryKernel = RecoveryKernel::of::<Int64, Plain, 8>("int64x8");
 
-pub(crate) struct Plain;
+/// What the kernels of a processor without others are measured against.
+#[cfg(feature = "std")]
+pub(crate) const LIMIT_INT64X8: LimitKernel = LimitKernel::of::<Int64, Plain, 8>("int64x8");
+#[cfg(feature = "std")]
+pub(crate) const TWO_PASS_INT64X8: TwoPassKernel = TwoPassKernel::of::<Int64, 8>("int64x8");
 
-impl InstructionSet for Plain {
+#[cfg(all(feature = "std", not(target_arch = "x86_64")))]
+pub(crate) static LIMITS: &[LimitKernel] = &[LIMIT_INT64X8];
+#[cfg(all(feature = "std", not(target_arch = "x86_64")))]
+pub(crate) static TWO_PASS: &[TwoPassKernel] = &[TWO_PASS_INT64X8];
+
+pub(crate) struct Int64;
+
+impl InstructionSet for Int64 {
     const NEEDS: &'static [Feature] = &[];
 
-    unsafe fn run<J: Job, const LANES: usize>(job: J) -> J::Output {
+    unsafe fn run<J: Job, S: Style, const LANES: usize>(job: J) -> J::Output {
         // SAFETY: plain registers are everywhere; the blocks are the caller's promise.
-        unsafe { job.run::<Word, LANES>() }
+        unsafe { job.run::<Word, S, LANES>() }
     }
 }
 

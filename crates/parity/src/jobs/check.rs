@@ -1,6 +1,8 @@
 //! Comparing with what is stored, without storing anything: the differences are gathered in one register.
 
-use super::{load, sum_blocks, sums};
+use super::blocks::{Blocks, by_count};
+use super::{load, sum_of, sums};
+use crate::style::Style;
 use crate::vector::{Job, Vector};
 
 /// How often a check looks whether the answer is known already.
@@ -25,26 +27,28 @@ impl Job for CheckP<'_> {
     type Output = bool;
 
     #[inline(always)]
-    unsafe fn run<V: Vector, const LANES: usize>(self) -> bool {
-        for start in (0..self.p.len()).step_by(LOOK_BYTES) {
-            let end = self.p.len().min(start + LOOK_BYTES);
-            // SAFETY: the caller's promise; every look starts at a multiple of the unit.
-            unsafe {
-                let mut difference = V::zero();
-                for at in (start..end).step_by(LANES * V::BYTES) {
-                    let mut sum = load::<V, LANES>(self.p, at);
-                    sum_blocks(&mut sum, self.data, at);
-                    for register in sum {
-                        difference = difference.or(register);
-                    }
-                }
-                if !difference.is_zero() {
-                    return false;
-                }
+    unsafe fn run<V: Vector, S: Style, const LANES: usize>(self) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { is_p::<V, LANES>(self.data, self.p) }
+    }
+}
+
+#[inline(always)]
+unsafe fn is_p<V: Vector, const LANES: usize>(data: &[&[u8]], stored: &[u8]) -> bool {
+    for start in (0..stored.len()).step_by(LOOK_BYTES) {
+        let end = stored.len().min(start + LOOK_BYTES);
+        // SAFETY: the caller's promise; every look starts at a multiple of the unit.
+        unsafe {
+            let mut difference = V::zero();
+            for at in (start..end).step_by(LANES * V::BYTES) {
+                gather::<V, LANES>(&mut difference, &sum_of(data, at), &load(stored, at));
+            }
+            if !difference.is_zero() {
+                return false;
             }
         }
-        true
     }
+    true
 }
 
 /// Which of P and Q are not those of the data?
@@ -58,27 +62,37 @@ impl Job for CheckPq<'_> {
     type Output = crate::Differs;
 
     #[inline(always)]
-    unsafe fn run<V: Vector, const LANES: usize>(self) -> crate::Differs {
-        let mut differs = crate::Differs::default();
-        for start in (0..self.p.len()).step_by(LOOK_BYTES) {
-            let end = self.p.len().min(start + LOOK_BYTES);
-            // SAFETY: the caller's promise; every look starts at a multiple of the unit.
-            unsafe {
-                let (mut of_p, mut of_q) = (V::zero(), V::zero());
-                for at in (start..end).step_by(LANES * V::BYTES) {
-                    let (p, q) = sums::<V, LANES, true>(self.data, at);
-                    gather(&mut of_p, &p, &load(self.p, at));
-                    gather(&mut of_q, &q, &load(self.q, at));
-                }
-                differs.p |= !of_p.is_zero();
-                differs.q |= !of_q.is_zero();
-            }
-            if differs.p && differs.q {
-                break;
-            }
-        }
-        differs
+    unsafe fn run<V: Vector, S: Style, const LANES: usize>(self) -> crate::Differs {
+        // SAFETY: the caller's promise.
+        unsafe { by_count!(S, self.data, |data| are_pq::<V, _, LANES>(data, self.p, self.q)) }
     }
+}
+
+#[inline(always)]
+unsafe fn are_pq<V: Vector, B: Blocks + ?Sized, const LANES: usize>(
+    data: &B,
+    stored_p: &[u8],
+    stored_q: &[u8],
+) -> crate::Differs {
+    let mut differs = crate::Differs::default();
+    for start in (0..stored_p.len()).step_by(LOOK_BYTES) {
+        let end = stored_p.len().min(start + LOOK_BYTES);
+        // SAFETY: the caller's promise; every look starts at a multiple of the unit.
+        unsafe {
+            let (mut of_p, mut of_q) = (V::zero(), V::zero());
+            for at in (start..end).step_by(LANES * V::BYTES) {
+                let (p, q) = sums::<V, B, true, LANES>(data, at);
+                gather(&mut of_p, &p, &load(stored_p, at));
+                gather(&mut of_q, &q, &load(stored_q, at));
+            }
+            differs.p |= !of_p.is_zero();
+            differs.q |= !of_q.is_zero();
+        }
+        if differs.p && differs.q {
+            break;
+        }
+    }
+    differs
 }
 
 /// Is every byte 0?
@@ -90,7 +104,7 @@ impl Job for IsZero<'_> {
     type Output = bool;
 
     #[inline(always)]
-    unsafe fn run<V: Vector, const LANES: usize>(self) -> bool {
+    unsafe fn run<V: Vector, S: Style, const LANES: usize>(self) -> bool {
         // Blocks that are not zero mostly show it early: look once a unit.
         for start in (0..self.block.len()).step_by(crate::UNIT_BYTES) {
             // SAFETY: the caller's promise.

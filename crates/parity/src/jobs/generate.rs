@@ -1,6 +1,8 @@
 //! Making P and Q from the data.
 
-use super::{add, horner, load, store, sum_blocks, sums, zeros};
+use super::blocks::{Blocks, by_count};
+use super::{add, can_stream, load, put, store, sum_of, sums};
+use crate::style::Style;
 use crate::vector::{Job, Vector};
 
 /// `dst += src`.
@@ -13,7 +15,7 @@ impl Job for XorInto<'_> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector, const LANES: usize>(self) {
+    unsafe fn run<V: Vector, S: Style, const LANES: usize>(self) {
         for at in (0..self.src.len()).step_by(LANES * V::BYTES) {
             // SAFETY: the caller's promise.
             unsafe {
@@ -35,15 +37,24 @@ impl Job for Xor<'_> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector, const LANES: usize>(self) {
-        for at in (0..self.out.len()).step_by(LANES * V::BYTES) {
-            // SAFETY: the caller's promise.
-            unsafe {
-                let mut p = zeros::<V, LANES>();
-                sum_blocks(&mut p, self.blocks, at);
-                store(&p, self.out, at);
+    unsafe fn run<V: Vector, S: Style, const LANES: usize>(self) {
+        // SAFETY: the caller's promise, and that of `can_stream`.
+        unsafe {
+            if S::STREAMING && can_stream::<V>(&[self.out]) {
+                by_count!(S, self.blocks, |blocks| write_sum::<V, _, true, LANES>(blocks, self.out));
+                V::fence();
+            } else {
+                by_count!(S, self.blocks, |blocks| write_sum::<V, _, false, LANES>(blocks, self.out));
             }
         }
+    }
+}
+
+#[inline(always)]
+unsafe fn write_sum<V: Vector, B: Blocks + ?Sized, const STREAM: bool, const LANES: usize>(blocks: &B, out: &mut [u8]) {
+    for at in (0..out.len()).step_by(LANES * V::BYTES) {
+        // SAFETY: the caller's promise.
+        unsafe { put::<V, STREAM, LANES>(&sum_of(blocks, at), out, at) };
     }
 }
 
@@ -58,14 +69,31 @@ impl Job for GenPq<'_> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector, const LANES: usize>(self) {
-        for at in (0..self.p.len()).step_by(LANES * V::BYTES) {
-            // SAFETY: the caller's promise.
-            unsafe {
-                let (p, q) = sums::<V, LANES, true>(self.data, at);
-                store(&p, self.p, at);
-                store(&q, self.q, at);
+    unsafe fn run<V: Vector, S: Style, const LANES: usize>(self) {
+        // SAFETY: the caller's promise, and that of `can_stream`.
+        unsafe {
+            if S::STREAMING && can_stream::<V>(&[self.p, self.q]) {
+                by_count!(S, self.data, |data| write_pq::<V, _, true, LANES>(data, self.p, self.q));
+                V::fence();
+            } else {
+                by_count!(S, self.data, |data| write_pq::<V, _, false, LANES>(data, self.p, self.q));
             }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn write_pq<V: Vector, B: Blocks + ?Sized, const STREAM: bool, const LANES: usize>(
+    data: &B,
+    to_p: &mut [u8],
+    to_q: &mut [u8],
+) {
+    for at in (0..to_p.len()).step_by(LANES * V::BYTES) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (p, q) = sums::<V, B, true, LANES>(data, at);
+            put::<V, STREAM, LANES>(&p, to_p, at);
+            put::<V, STREAM, LANES>(&q, to_q, at);
         }
     }
 }
@@ -80,14 +108,26 @@ impl Job for GenQ<'_> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector, const LANES: usize>(self) {
-        for at in (0..self.q.len()).step_by(LANES * V::BYTES) {
-            // SAFETY: the caller's promise.
-            unsafe {
-                let (mut unused, mut q) = (zeros::<V, LANES>(), zeros::<V, LANES>());
-                horner::<V, LANES, false>(&mut unused, &mut q, self.data, at);
-                store(&q, self.q, at);
+    unsafe fn run<V: Vector, S: Style, const LANES: usize>(self) {
+        // SAFETY: the caller's promise, and that of `can_stream`.
+        unsafe {
+            if S::STREAMING && can_stream::<V>(&[self.q]) {
+                write_q::<V, true, LANES>(self.data, self.q);
+                V::fence();
+            } else {
+                write_q::<V, false, LANES>(self.data, self.q);
             }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn write_q<V: Vector, const STREAM: bool, const LANES: usize>(data: &[&[u8]], to_q: &mut [u8]) {
+    for at in (0..to_q.len()).step_by(LANES * V::BYTES) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (_, q) = sums::<V, [&[u8]], false, LANES>(data, at);
+            put::<V, STREAM, LANES>(&q, to_q, at);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! New parity from the old one and from what changes: read-modify-write.
 
-use super::{add, load, scale, scale_by_power, store, zeros};
+use super::{add, load, scale, scale_by_power, store};
+use crate::style::Style;
 use crate::vector::{Job, Vector};
 use crate::{Delta, MAX_DATA_DISKS, field};
 
@@ -14,6 +15,20 @@ pub(crate) trait Change {
     /// # Safety
     /// The processor has the instructions, and the blocks have LANES * V::BYTES bytes at `at`.
     unsafe fn difference<V: Vector, const LANES: usize>(&self, at: usize) -> [V; LANES];
+
+    /// Adds the difference to both sums.
+    ///
+    /// # Safety
+    /// As [`Change::difference`].
+    #[inline(always)]
+    unsafe fn add_to<V: Vector, const LANES: usize>(&self, p: &mut [V; LANES], q: &mut [V; LANES], at: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let difference = self.difference(at);
+            add(p, &difference);
+            add(q, &difference);
+        }
+    }
 }
 
 impl Change for Delta<'_> {
@@ -28,6 +43,18 @@ impl Change for Delta<'_> {
             let mut sum = load(self.new, at);
             add(&mut sum, &load::<V, LANES>(self.old, at));
             sum
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add_to<V: Vector, const LANES: usize>(&self, p: &mut [V; LANES], q: &mut [V; LANES], at: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (new, old) = (load::<V, LANES>(self.new, at), load::<V, LANES>(self.old, at));
+            for lane in 0..LANES {
+                p[lane] = p[lane].xor3(new[lane], old[lane]);
+                q[lane] = q[lane].xor3(new[lane], old[lane]);
+            }
         }
     }
 }
@@ -61,7 +88,7 @@ impl<C> Changes<'_, C> {
     }
 
     /// The parity blocks that are there.
-    pub(crate) fn parities(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn parities(&self) -> impl Iterator<Item = &[u8]> + Clone {
         self.p.as_deref().into_iter().chain(self.q.as_deref())
     }
 }
@@ -70,13 +97,14 @@ impl<C: Change> Job for Changes<'_, C> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<V: Vector, const LANES: usize>(self) {
+    unsafe fn run<V: Vector, S: Style, const LANES: usize>(self) {
         // SAFETY: the caller's promise.
         unsafe {
             match (self.changes, self.p, self.q) {
                 (_, None, None) => (),
                 ([one], Some(p), Some(q)) => change_one::<V, LANES, C>(one, p, q),
                 (changes, Some(p), None) => change_p::<V, LANES, C>(changes, p),
+                (changes, Some(p), Some(q)) if V::MUL_WORTH == 1 => change_both::<V, LANES, C>(changes, p, q),
                 (changes, p, Some(q)) => change_q::<V, LANES, C>(changes, self.order, p, q),
             }
         }
@@ -115,6 +143,38 @@ unsafe fn change_p<V: Vector, const LANES: usize, C: Change>(changes: &[C], p: &
     }
 }
 
+/// P and Q where multiplication is one instruction: every difference gets its coefficient, and nothing waits for anything.
+#[inline(always)]
+unsafe fn change_both<V: Vector, const LANES: usize, C: Change>(changes: &[C], p: &mut [u8], q: &mut [u8]) {
+    let factor = |change: &C| {
+        // SAFETY: the caller has the instructions.
+        unsafe { V::factor(field::power_of_two(change.index())) }
+    };
+    for at in (0..p.len()).step_by(LANES * V::BYTES) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (mut of_p, mut of_q) = (load::<V, LANES>(p, at), load::<V, LANES>(q, at));
+            let (pairs, last) = changes.as_chunks::<2>();
+            for [a, b] in pairs {
+                let (of_a, of_b) = (factor(a), factor(b));
+                let (a, b) = (a.difference::<V, LANES>(at), b.difference::<V, LANES>(at));
+                for lane in 0..LANES {
+                    of_p[lane] = of_p[lane].xor3(a[lane], b[lane]);
+                    of_q[lane] = of_q[lane].xor3(a[lane].mul(of_a), b[lane].mul(of_b));
+                }
+            }
+            if let [last] = last {
+                let mut difference = last.difference::<V, LANES>(at);
+                add(&mut of_p, &difference);
+                scale(&mut difference, factor(last));
+                add(&mut of_q, &difference);
+            }
+            store(&of_p, p, at);
+            store(&of_q, q, at);
+        }
+    }
+}
+
 /// Q, and P where it is there. Horner's rule over the changes alone: from one to the next below it the sum is multiplied by
 /// the power of 2 that lies between them.
 #[inline(always)]
@@ -127,19 +187,18 @@ unsafe fn change_q<V: Vector, const LANES: usize, C: Change>(
     for at in (0..q.len()).step_by(LANES * V::BYTES) {
         // SAFETY: the caller's promise.
         unsafe {
-            let (mut of_p, mut of_q) = (zeros::<V, LANES>(), zeros::<V, LANES>());
-            let mut above = None;
-            for &place in order {
+            let Some((&highest, others)) = order.split_first() else { return };
+            let highest = &changes[usize::from(highest)];
+            let mut of_q = highest.difference::<V, LANES>(at);
+            let mut of_p = of_q;
+            let mut above = highest.index();
+            for &place in others {
                 let change = &changes[usize::from(place)];
-                if let Some(above) = above {
-                    scale_by_power(&mut of_q, above - change.index());
-                }
-                let difference = change.difference::<V, LANES>(at);
-                add(&mut of_p, &difference);
-                add(&mut of_q, &difference);
-                above = Some(change.index());
+                scale_by_power(&mut of_q, above - change.index());
+                change.add_to(&mut of_p, &mut of_q, at);
+                above = change.index();
             }
-            scale_by_power(&mut of_q, above.unwrap_or(0));
+            scale_by_power(&mut of_q, above);
             add(&mut of_q, &load(q, at));
             store(&of_q, q, at);
             if let Some(p) = p.as_deref_mut() {

@@ -16,6 +16,11 @@ fn lose(data: &[&[u8]], p: &[u8], q: &[u8], low: usize, high: Option<usize>) {
             crate::recover_data_from_p(&without(data, &[low]), p, &mut a);
             crate::recover_data_from_q(&without(data, &[low]), q, &mut b);
             assert!(a == data[low] && b == data[low], "{low} of {}", data.len());
+            let (mut out, mut parity) = (vec![0x33; len_bytes], vec![0x44; len_bytes]);
+            crate::recover_data_and_p(&without(data, &[low]), q, &mut out, &mut parity);
+            assert!(out == data[low] && parity == p, "{low} of {} and P", data.len());
+            crate::recover_data_and_q(&without(data, &[low]), p, &mut out, &mut parity);
+            assert!(out == data[low] && parity == q, "{low} of {} and Q", data.len());
         }
         Some(high) => {
             crate::recover_two_data(&without(data, &[low, high]), p, q, &mut a, &mut b);

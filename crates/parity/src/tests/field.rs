@@ -69,6 +69,13 @@ fn products_and_powers_agree_with_the_reference() {
             assert_eq!(row[usize::from(b & 15)] ^ row[16 + usize::from(b >> 4)], expected, "{a} * {b} by nibbles");
         }
     }
+    for value in 1..=255 {
+        assert_eq!(reference::power_of_two(field::logarithm(value)), value);
+    }
+    for exponent in [0, 1, 7, 200, 254, 255, 300] {
+        let power = reference::power_of_two(exponent);
+        assert!((0..=255).all(|value| field::mul_by_power(value, exponent) == reference::mul(value, power)), "{exponent}");
+    }
     for exponent in 0..600 {
         let power = reference::power_of_two(exponent);
         assert_eq!(field::power_of_two(exponent), power);

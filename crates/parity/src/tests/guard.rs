@@ -5,7 +5,7 @@ use std::ptr;
 
 use super::{noise, reference};
 use crate::arch::{KERNELS, RECOVERY_KERNELS};
-use crate::jobs::{Changes, CheckP, CheckPq, FromQ, GenPq, GenQ, IsZero, TwoData, Xor, XorInto, highest_first};
+use crate::jobs::{Changes, CheckP, CheckPq, FromQ, GenPq, GenQ, IsZero, Left, TwoLost, Xor, XorInto, highest_first};
 use crate::kernel::Ready;
 use crate::{Delta, MAX_DATA_DISKS};
 
@@ -83,11 +83,15 @@ fn run_all(len_bytes: usize, at_end: bool) {
     }
     for row in RECOVERY_KERNELS.iter().filter_map(Ready::new) {
         row.one_by_p(Xor { blocks: &[data[0], data[1], data[2], data[3], p], out: a });
-        row.one_by_q(FromQ { below: &data[..2], above: &data[3..], q, out: b });
+        let left = [data[0], data[1], data[3], data[4]];
+        row.one_by_q(FromQ { left: Left { blocks: &left, low: 2, high: None }, q, out: b });
         assert!(**a == *data[4] && **b == *data[2], "{}", row.name());
-        let (below, between, above) = (&data[..1], &data[2..3], &data[4..]);
-        row.two_data(TwoData { below, between, above, p, q, out_low: a, out_high: b });
+        row.two_lost(TwoLost::two_data(&[data[0], data[2], data[4]], [1, 3], (p, q), (a, b)));
         assert!(**a == *data[1] && **b == *data[3], "{}", row.name());
+        row.two_lost(TwoLost::data_and_p(&left, 2, q, (a, b)));
+        assert!(**a == *data[2] && **b == **p, "{}", row.name());
+        row.two_lost(TwoLost::data_and_q(&left, 2, p, (a, b)));
+        assert!(**a == *data[2] && **b == **q, "{}", row.name());
     }
 }
 

@@ -3,17 +3,19 @@
 
 use super::{disks, noise, reference, slices};
 use crate::arch::generic::Word;
-use crate::arch::{KERNELS, RECOVERY_KERNELS};
-use crate::jobs::{Changes, CheckP, CheckPq, FromQ, GenPq, GenQ, IsZero, TwoData, Xor, XorInto, highest_first};
+use crate::arch::{KERNELS, LIMITS, RECOVERY_KERNELS, TWO_PASS};
+use crate::jobs::{AddInPasses, LimitGen, LimitUpdate};
+use crate::jobs::{Changes, CheckP, CheckPq, FromQ, GenPq, GenQ, IsZero, Left, TwoLost, Xor, XorInto, highest_first};
 use crate::kernel::{Kernel, Ready, RecoveryKernel};
+use crate::style::{Counted, MOST_COUNTED, Plain, Streaming, Style};
 use crate::vector::{InstructionSet, Job, Vector};
 use crate::{Delta, Differs, Feature, MAX_DATA_DISKS};
 
 /// Several steps of the widest kernel, and what is no whole number of two of them.
 const LENGTHS: [usize; 5] = [512, 1024, 1536, 2560, 4096];
 
-/// What the compiler and the memory would never give.
-const STARTS: [usize; 4] = [0, 1, 8, 61];
+/// Whole registers of every width, and what the compiler and the memory would never give.
+const STARTS: [usize; 6] = [0, 1, 8, 16, 32, 61];
 
 /// A copy of `bytes` that starts at a chosen distance from a 64-byte boundary.
 struct Placed {
@@ -178,22 +180,13 @@ fn recovery_disagreements(row: Ready<RecoveryKernel>) -> Vec<&'static str> {
         let data: Vec<&[u8]> = placed.iter().map(Placed::get).collect();
         let poisoned = || Placed::poisoned(p.len(), start);
         for low in 0..data.len() {
-            let (below, above) = (&data[..low], &data[low + 1..]);
-            let (mut by_p, mut by_q) = (poisoned(), poisoned());
-            let others: Vec<&[u8]> = below.iter().chain(above).copied().chain([&p[..]]).collect();
-            row.one_by_p(Xor { blocks: &others, out: by_p.get_mut() });
-            row.one_by_q(FromQ { below, above, q: &q, out: by_q.get_mut() });
-            if by_p.written() != Some(data[low]) {
-                found.push("from P");
-            }
-            if by_q.written() != Some(data[low]) {
-                found.push("from Q");
-            }
+            let others: Vec<&[u8]> = data[..low].iter().chain(&data[low + 1..]).copied().collect();
+            found.extend(wrong_with_one_lost(row, &data, &others, low, (&p, &q), start));
             for high in low + 1..data.len() {
-                let (between, above) = (&data[low + 1..high], &data[high + 1..]);
+                let left: Vec<&[u8]> =
+                    data.iter().enumerate().filter(|(i, _)| *i != low && *i != high).map(|(_, b)| *b).collect();
                 let (mut out_low, mut out_high) = (poisoned(), poisoned());
-                let (to_low, to_high) = (out_low.get_mut(), out_high.get_mut());
-                row.two_data(TwoData { below, between, above, p: &p, q: &q, out_low: to_low, out_high: to_high });
+                row.two_lost(TwoLost::two_data(&left, [low, high], (&p, &q), (out_low.get_mut(), out_high.get_mut())));
                 if (out_low.written(), out_high.written()) != (Some(data[low]), Some(data[high])) {
                     found.push("from P and Q");
                 }
@@ -203,6 +196,60 @@ fn recovery_disagreements(row: Ready<RecoveryKernel>) -> Vec<&'static str> {
     found.sort_unstable();
     found.dedup();
     found
+}
+
+/// One data block lost: alone, with P, with Q.
+fn wrong_with_one_lost(
+    row: Ready<RecoveryKernel>,
+    data: &[&[u8]],
+    others: &[&[u8]],
+    lost: usize,
+    (p, q): (&[u8], &[u8]),
+    start: usize,
+) -> Vec<&'static str> {
+    let poisoned = || Placed::poisoned(p.len(), start);
+    let mut wrong = Vec::new();
+    let (mut by_p, mut by_q) = (poisoned(), poisoned());
+    row.one_by_p(Xor { blocks: &[others, &[p]].concat(), out: by_p.get_mut() });
+    row.one_by_q(FromQ { left: Left { blocks: others, low: lost, high: None }, q, out: by_q.get_mut() });
+    if by_p.written() != Some(data[lost]) {
+        wrong.push("from P");
+    }
+    if by_q.written() != Some(data[lost]) {
+        wrong.push("from Q");
+    }
+    let (mut out, mut out_p) = (poisoned(), poisoned());
+    row.two_lost(TwoLost::data_and_p(others, lost, q, (out.get_mut(), out_p.get_mut())));
+    if (out.written(), out_p.written()) != (Some(data[lost]), Some(p)) {
+        wrong.push("with P from Q");
+    }
+    let (mut out, mut out_q) = (poisoned(), poisoned());
+    row.two_lost(TwoLost::data_and_q(others, lost, p, (out.get_mut(), out_q.get_mut())));
+    if (out.written(), out_q.written()) != (Some(data[lost]), Some(q)) {
+        wrong.push("with Q from P");
+    }
+    wrong
+}
+
+/// Every number of disks that has a loop of its own, and the first that has none.
+#[test]
+fn every_number_of_disks_has_its_loop() {
+    for count in 1..=MOST_COUNTED + 1 {
+        let blocks = disks(count, 1024);
+        let data = slices(&blocks);
+        let (p, q) = reference::parity(&data);
+        for row in KERNELS.iter().filter_map(Ready::new).filter(|row| row.manner().counted) {
+            assert_eq!(wrong_parity(row, &data, &p, &q, 0), Vec::<&str>::new(), "{} {count}", row.name());
+            assert_eq!(wrong_checks(row, &data, &p, &q), Vec::<&str>::new(), "{} {count}", row.name());
+        }
+        for row in RECOVERY_KERNELS.iter().filter_map(Ready::new).filter(|row| row.manner().counted) {
+            for lost in [0, count / 2, count - 1] {
+                let others: Vec<&[u8]> = data[..lost].iter().chain(&data[lost + 1..]).copied().collect();
+                let wrong = wrong_with_one_lost(row, &data, &others, lost, (&p, &q), 0);
+                assert_eq!(wrong, Vec::<&str>::new(), "{} {count}", row.name());
+            }
+        }
+    }
 }
 
 #[test]
@@ -234,9 +281,9 @@ struct OtherField;
 impl InstructionSet for OtherField {
     const NEEDS: &'static [Feature] = &[];
 
-    unsafe fn run<J: Job, const LANES: usize>(job: J) -> J::Output {
+    unsafe fn run<J: Job, S: Style, const LANES: usize>(job: J) -> J::Output {
         // SAFETY: plain registers are everywhere; the blocks are the caller's promise.
-        unsafe { job.run::<OtherWord, LANES>() }
+        unsafe { job.run::<OtherWord, S, LANES>() }
     }
 }
 
@@ -292,9 +339,45 @@ impl Vector for OtherWord {
 
 #[test]
 fn a_kernel_of_another_field_is_found_out() {
-    static WRONG: Kernel = Kernel::of::<OtherField, 2>("wrong");
-    static WRONG_RECOVERY: RecoveryKernel = RecoveryKernel::of::<OtherField, 2>("wrong");
-    let found = disagreements(Ready::new(&WRONG).unwrap());
-    assert_eq!(found, ["check of what is right", "check_pq", "gen_pq", "gen_q", "update", "update_by_difference"]);
-    assert_eq!(recovery_disagreements(Ready::new(&WRONG_RECOVERY).unwrap()), ["from P and Q", "from Q"]);
+    static WRONG: [Kernel; 3] = [
+        Kernel::of::<OtherField, Plain, 2>("wrong"),
+        Kernel::of::<OtherField, Counted, 2>("wrong"),
+        Kernel::of::<OtherField, Streaming, 2>("wrong"),
+    ];
+    static WRONG_RECOVERY: [RecoveryKernel; 3] = [
+        RecoveryKernel::of::<OtherField, Plain, 2>("wrong"),
+        RecoveryKernel::of::<OtherField, Counted, 2>("wrong"),
+        RecoveryKernel::of::<OtherField, Streaming, 2>("wrong"),
+    ];
+    for row in WRONG.iter().filter_map(Ready::new) {
+        let expected = ["check of what is right", "check_pq", "gen_pq", "gen_q", "update", "update_by_difference"];
+        assert_eq!(disagreements(row), expected);
+    }
+    for row in WRONG_RECOVERY.iter().filter_map(Ready::new) {
+        assert_eq!(recovery_disagreements(row), ["from P and Q", "from Q", "with P from Q", "with Q from P"]);
+    }
+}
+
+/// The rival does the same as an update; the limit does not, but moves the same bytes.
+#[test]
+fn what_is_measured_against_is_what_it_says() {
+    let blocks = disks(9, 1536);
+    let data = slices(&blocks);
+    let (old_p, old_q) = reference::parity(&data);
+    let fresh: Vec<Vec<u8>> = (0..5).map(|disk| noise(disk + 500, 1536)).collect();
+    let after: Vec<&[u8]> = data[..3].iter().copied().chain(fresh.iter().map(Vec::as_slice)).chain([data[8]]).collect();
+    let expected = reference::parity(&after);
+    for row in TWO_PASS.iter().filter_map(Ready::new) {
+        let (mut p, mut q) = (old_p.clone(), old_q.clone());
+        row.add(AddInPasses { first: 3, blocks: &data[3..8], p: &mut p, q: &mut q });
+        row.add(AddInPasses { first: 3, blocks: &slices(&fresh), p: &mut p, q: &mut q });
+        assert!((&p, &q) == (&expected.0, &expected.1), "{}", row.name());
+    }
+    for row in LIMITS.iter().filter_map(Ready::new) {
+        let (mut a, mut b) = (vec![1; 1536], vec![2; 1536]);
+        row.make(LimitGen { blocks: &data, outputs: [&mut a, &mut b] });
+        assert!(a == old_p && b == old_p, "{}", row.name());
+        row.update(LimitUpdate { blocks: &data, p: &mut a, q: &mut b });
+        assert!(a == [0; 1536] && b == [0; 1536], "{}", row.name());
+    }
 }

@@ -2,13 +2,14 @@
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::{
-    __m256i, _mm_loadu_si128, _mm256_add_epi8, _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_cmpgt_epi8,
+    __m256i, _mm_loadu_si128, _mm_sfence, _mm256_add_epi8, _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_cmpgt_epi8,
     _mm256_loadu_si256, _mm256_or_si256, _mm256_set1_epi8, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi64,
-    _mm256_storeu_si256, _mm256_testz_si256, _mm256_xor_si256,
+    _mm256_storeu_si256, _mm256_stream_si256, _mm256_testz_si256, _mm256_xor_si256,
 };
 
 use crate::Feature;
 use crate::field::{NIBBLE_PRODUCTS, POLYNOMIAL};
+use crate::style::Style;
 use crate::vector::{InstructionSet, Job, Vector};
 
 pub(super) struct Avx2;
@@ -17,9 +18,9 @@ impl InstructionSet for Avx2 {
     const NEEDS: &'static [Feature] = &[Feature::Avx2];
 
     #[target_feature(enable = "avx2")]
-    unsafe fn run<J: Job, const LANES: usize>(job: J) -> J::Output {
+    unsafe fn run<J: Job, S: Style, const LANES: usize>(job: J) -> J::Output {
         // SAFETY: the caller's promise is the same.
-        unsafe { job.run::<Ymm, LANES>() }
+        unsafe { job.run::<Ymm, S, LANES>() }
     }
 }
 
@@ -47,6 +48,18 @@ impl Vector for Ymm {
     unsafe fn store(self, to: *mut u8) {
         // SAFETY: the caller has 32 bytes there.
         unsafe { _mm256_storeu_si256(to.cast(), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn stream(self, to: *mut u8) {
+        // SAFETY: the caller has 32 bytes there, at a multiple of 32.
+        unsafe { _mm256_stream_si256(to.cast(), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn fence() {
+        // SAFETY: every 64-bit x86 has it.
+        unsafe { _mm_sfence() }
     }
 
     #[inline(always)]

@@ -2,13 +2,15 @@
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::{
-    __m512i, _mm_loadu_si128, _mm512_add_epi8, _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_loadu_si512,
+    __m512i, _mm_loadu_si128, _mm_sfence, _mm512_add_epi8, _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_loadu_si512,
     _mm512_maskz_mov_epi8, _mm512_movepi8_mask, _mm512_or_si512, _mm512_set1_epi8, _mm512_setzero_si512, _mm512_shuffle_epi8,
-    _mm512_srli_epi64, _mm512_storeu_si512, _mm512_ternarylogic_epi64, _mm512_test_epi64_mask, _mm512_xor_si512,
+    _mm512_srli_epi64, _mm512_storeu_si512, _mm512_stream_si512, _mm512_ternarylogic_epi64, _mm512_test_epi64_mask,
+    _mm512_xor_si512,
 };
 
 use crate::Feature;
 use crate::field::{NIBBLE_PRODUCTS, POLYNOMIAL};
+use crate::style::Style;
 use crate::vector::{InstructionSet, Job, Vector};
 
 pub(super) struct Avx512;
@@ -17,9 +19,9 @@ impl InstructionSet for Avx512 {
     const NEEDS: &'static [Feature] = &[Feature::Avx512f, Feature::Avx512bw];
 
     #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn run<J: Job, const LANES: usize>(job: J) -> J::Output {
+    unsafe fn run<J: Job, S: Style, const LANES: usize>(job: J) -> J::Output {
         // SAFETY: the caller's promise is the same.
-        unsafe { job.run::<Zmm, LANES>() }
+        unsafe { job.run::<Zmm, S, LANES>() }
     }
 }
 
@@ -59,6 +61,18 @@ impl Vector for Zmm {
     unsafe fn store(self, to: *mut u8) {
         // SAFETY: the caller has 64 bytes there.
         unsafe { _mm512_storeu_si512(to.cast(), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn stream(self, to: *mut u8) {
+        // SAFETY: the caller has 64 bytes there, at a multiple of 64.
+        unsafe { _mm512_stream_si512(to.cast(), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn fence() {
+        // SAFETY: every 64-bit x86 has it.
+        unsafe { _mm_sfence() }
     }
 
     #[inline(always)]

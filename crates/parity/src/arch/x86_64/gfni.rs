@@ -10,6 +10,7 @@ use super::avx2::Ymm;
 use super::avx512::Zmm;
 use crate::Feature;
 use crate::field::{AFFINE_MATRICES, affine_matrix};
+use crate::style::Style;
 use crate::vector::{InstructionSet, Job, Vector};
 
 const TIMES_2: i64 = affine_matrix(2) as i64;
@@ -22,9 +23,9 @@ impl InstructionSet for GfniAvx2 {
     const NEEDS: &'static [Feature] = &[Feature::Gfni, Feature::Avx2];
 
     #[target_feature(enable = "gfni,avx2")]
-    unsafe fn run<J: Job, const LANES: usize>(job: J) -> J::Output {
+    unsafe fn run<J: Job, S: Style, const LANES: usize>(job: J) -> J::Output {
         // SAFETY: the caller's promise is the same.
-        unsafe { job.run::<AffineYmm, LANES>() }
+        unsafe { job.run::<AffineYmm, S, LANES>() }
     }
 }
 
@@ -32,9 +33,9 @@ impl InstructionSet for GfniAvx512 {
     const NEEDS: &'static [Feature] = &[Feature::Gfni, Feature::Avx512f, Feature::Avx512bw];
 
     #[target_feature(enable = "gfni,avx512f,avx512bw")]
-    unsafe fn run<J: Job, const LANES: usize>(job: J) -> J::Output {
+    unsafe fn run<J: Job, S: Style, const LANES: usize>(job: J) -> J::Output {
         // SAFETY: the caller's promise is the same.
-        unsafe { job.run::<AffineZmm, LANES>() }
+        unsafe { job.run::<AffineZmm, S, LANES>() }
     }
 }
 
@@ -62,6 +63,18 @@ impl Vector for AffineYmm {
     unsafe fn store(self, to: *mut u8) {
         // SAFETY: the caller has 32 bytes there.
         unsafe { self.0.store(to) }
+    }
+
+    #[inline(always)]
+    unsafe fn stream(self, to: *mut u8) {
+        // SAFETY: the caller has 32 bytes there, at a multiple of 32.
+        unsafe { self.0.stream(to) }
+    }
+
+    #[inline(always)]
+    unsafe fn fence() {
+        // SAFETY: as for [`Vector::fence`].
+        unsafe { Ymm::fence() }
     }
 
     #[inline(always)]
@@ -131,6 +144,18 @@ impl Vector for AffineZmm {
     unsafe fn store(self, to: *mut u8) {
         // SAFETY: the caller has 64 bytes there.
         unsafe { self.0.store(to) }
+    }
+
+    #[inline(always)]
+    unsafe fn stream(self, to: *mut u8) {
+        // SAFETY: the caller has 64 bytes there, at a multiple of 64.
+        unsafe { self.0.stream(to) }
+    }
+
+    #[inline(always)]
+    unsafe fn fence() {
+        // SAFETY: as for [`Vector::fence`].
+        unsafe { Zmm::fence() }
     }
 
     #[inline(always)]

@@ -3,11 +3,13 @@
 
 use core::arch::x86_64::{
     __m128i, _mm_add_epi8, _mm_and_si128, _mm_cmpeq_epi8, _mm_cmplt_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128,
-    _mm_set1_epi8, _mm_setzero_si128, _mm_shuffle_epi8, _mm_srli_epi64, _mm_storeu_si128, _mm_xor_si128,
+    _mm_set1_epi8, _mm_setzero_si128, _mm_sfence, _mm_shuffle_epi8, _mm_srli_epi64, _mm_storeu_si128, _mm_stream_si128,
+    _mm_xor_si128,
 };
 
 use crate::Feature;
 use crate::field::{NIBBLE_PRODUCTS, POLYNOMIAL};
+use crate::style::Style;
 use crate::vector::{InstructionSet, Job, Vector};
 
 pub(super) struct Sse2;
@@ -17,9 +19,9 @@ impl InstructionSet for Sse2 {
     const NEEDS: &'static [Feature] = &[Feature::Sse2];
 
     #[target_feature(enable = "sse2")]
-    unsafe fn run<J: Job, const LANES: usize>(job: J) -> J::Output {
+    unsafe fn run<J: Job, S: Style, const LANES: usize>(job: J) -> J::Output {
         // SAFETY: the caller's promise is the same.
-        unsafe { job.run::<Xmm, LANES>() }
+        unsafe { job.run::<Xmm, S, LANES>() }
     }
 }
 
@@ -27,9 +29,9 @@ impl InstructionSet for Ssse3 {
     const NEEDS: &'static [Feature] = &[Feature::Ssse3];
 
     #[target_feature(enable = "ssse3")]
-    unsafe fn run<J: Job, const LANES: usize>(job: J) -> J::Output {
+    unsafe fn run<J: Job, S: Style, const LANES: usize>(job: J) -> J::Output {
         // SAFETY: the caller's promise is the same.
-        unsafe { job.run::<ShuffleXmm, LANES>() }
+        unsafe { job.run::<ShuffleXmm, S, LANES>() }
     }
 }
 
@@ -57,6 +59,18 @@ impl Vector for Xmm {
     unsafe fn store(self, to: *mut u8) {
         // SAFETY: the caller has 16 bytes there.
         unsafe { _mm_storeu_si128(to.cast(), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn stream(self, to: *mut u8) {
+        // SAFETY: the caller has 16 bytes there, at a multiple of 16.
+        unsafe { _mm_stream_si128(to.cast(), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn fence() {
+        // SAFETY: every 64-bit x86 has it.
+        unsafe { _mm_sfence() }
     }
 
     #[inline(always)]

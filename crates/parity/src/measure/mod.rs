@@ -1,16 +1,26 @@
 //! How fast the kernels are, and which are in use: plain figures for others to print.
 //!
-//! Every rate is in MiB a second, as the kernel's "MB/s" is. The memory is touched before the clock starts, and one thread runs.
+//! Every rate is in MiB a second, as the kernel's "MB/s" is. The memory is touched before the clock starts, one thread runs, and the
+//! clock is the thread's own processor time: what other programs take of the processor does not count.
+
+mod clock;
+mod compare;
 
 use std::fmt;
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::arch::{KERNELS, RECOVERY_KERNELS};
-use crate::choose::{self, SHAPES, Shape};
+use crate::choose;
 use crate::crc::{self, CRC_KERNELS, CrcKernel};
-use crate::trial::{Changed, Tried, with_blocks};
+use crate::kernel::Row;
+use crate::shape::Shape;
+use crate::trial::{Changed, Tried, Work, with_blocks};
 use crate::{Feature, Operation};
+
+pub use compare::{Comparison, GRID_BLOCK_BYTES, GRID_DATA_DISKS, Part, Rate, compare, grid};
+
+use clock::rate;
 
 /// The data disks of the kernel's own figure: 8 disks with P and Q.
 pub const KERNEL_DATA_DISKS: usize = 6;
@@ -30,6 +40,10 @@ pub struct KernelInfo {
 }
 
 impl KernelInfo {
+    fn of<R: Row>(row: &R) -> KernelInfo {
+        KernelInfo::new(row.name(), row.needs())
+    }
+
     fn new(name: &'static str, needs: &'static [Feature]) -> KernelInfo {
         let missing = needs.iter().copied().filter(|feature| !feature.is_there()).collect();
         KernelInfo { name, needs, missing }
@@ -45,13 +59,13 @@ impl KernelInfo {
 /// The kernels that make, update and check parity, best last as far as that can be said without measuring.
 #[must_use]
 pub fn kernels() -> Vec<KernelInfo> {
-    KERNELS.iter().map(|row| KernelInfo::new(row.name, row.needs)).collect()
+    KERNELS.iter().map(KernelInfo::of).collect()
 }
 
 /// The kernels that recover data.
 #[must_use]
 pub fn recovery_kernels() -> Vec<KernelInfo> {
-    RECOVERY_KERNELS.iter().map(|row| KernelInfo::new(row.name, row.needs)).collect()
+    RECOVERY_KERNELS.iter().map(KernelInfo::of).collect()
 }
 
 /// The kernels that compute CRC32C.
@@ -138,8 +152,7 @@ pub fn measure(
     block_bytes: usize,
     duration: Duration,
 ) -> Result<f64, MeasureError> {
-    let least = if operation == Operation::RecoverTwoData { 2 } else { 1 };
-    let shape = check_shape(data_disks, block_bytes, least)?;
+    let shape = check_shape(data_disks, block_bytes, least_disks(operation))?;
     if operation.is_recovery() {
         table_rate(RECOVERY_KERNELS, kernel, operation, Changed::One, shape, duration)
     } else {
@@ -157,9 +170,16 @@ pub fn measure_crc32c(kernel: &str, block_bytes: usize, duration: Duration) -> R
         return Err(why_not(&crc32c_kernels(), kernel));
     };
     let block = vec![0x5a_u8; block_bytes];
-    Ok(rate(block_bytes, duration, || {
-        black_box(ready.run(!0, black_box(&block)));
+    Ok(rate(block_bytes, duration, |times| {
+        for _ in 0..times {
+            black_box(ready.run(!0, black_box(&block)));
+        }
     }))
+}
+
+/// The fewest data disks that the operation can be tried on.
+const fn least_disks(operation: Operation) -> usize {
+    if matches!(operation, Operation::RecoverTwoData) { 2 } else { 1 }
 }
 
 fn check_shape(data_disks: usize, block_bytes: usize, least: usize) -> Result<(usize, usize), MeasureError> {
@@ -188,35 +208,12 @@ fn table_rate<R: Tried>(
     duration: Duration,
 ) -> Result<f64, MeasureError> {
     let Some(ready) = choose::find(rows, name) else {
-        let table: Vec<KernelInfo> = rows.iter().map(|row| KernelInfo::new(row.name(), row.needs())).collect();
+        let table: Vec<KernelInfo> = rows.iter().map(KernelInfo::of).collect();
         return Err(why_not(&table, name));
     };
-    let blocks = match operation {
-        Operation::XorInto | Operation::IsZero => 1,
-        Operation::Update | Operation::UpdateByDifference => changed.count(disks),
-        _ => disks,
-    };
-    Ok(with_blocks(disks, block_bytes, |trial| {
-        rate(blocks * block_bytes, duration, || R::once(ready, operation, changed, trial))
-    }))
-}
-
-/// Runs `once` for `duration`, at least twice, and counts `bytes` each time.
-fn rate(bytes: usize, duration: Duration, mut once: impl FnMut()) -> f64 {
-    once();
-    // The clock is read once for every 64 KiB or so, lest it count as work.
-    let batch = (65536 / bytes).max(1);
-    let (start, mut runs) = (Instant::now(), 0_usize);
-    loop {
-        for _ in 0..batch {
-            once();
-        }
-        runs += batch;
-        let elapsed = start.elapsed();
-        if elapsed >= duration && !elapsed.is_zero() {
-            return runs as f64 * bytes as f64 / f64::from(1 << 20) / elapsed.as_secs_f64();
-        }
-    }
+    let work = Work::new(operation, changed);
+    let bytes = work.counted_blocks(disks) * block_bytes;
+    Ok(with_blocks(work, disks, block_bytes, |trial| rate(bytes, duration, |times| R::repeat(ready, work, trial, times))))
 }
 
 /// The kernel in use for one operation and one shape of stripe.
@@ -224,9 +221,9 @@ fn rate(bytes: usize, duration: Duration, mut once: impl FnMut()) -> f64 {
 pub struct Chosen {
     /// The operation.
     pub operation: Operation,
-    /// Data disks of the stripe that it was measured on; 6 stands for up to 8, 14 for more.
+    /// Data disks of the stripe that it was measured on; for an update those that change.
     pub data_disks: usize,
-    /// Block length it was measured on; 4 KiB stands for up to 8 KiB, 64 KiB for up to 128 KiB, 256 KiB for more.
+    /// Block length it was measured on; 4 KiB stands for up to 8 KiB, 64 KiB for up to 128 KiB, 512 KiB for more.
     pub block_bytes: usize,
     /// The kernel's name. With `URAID_PARITY=cycle` it is another one each time.
     pub kernel: &'static str,
@@ -238,18 +235,36 @@ pub struct Chosen {
 /// When `URAID_PARITY` makes no sense; see [`crate::check_override`].
 #[must_use]
 pub fn chosen(operation: Operation) -> Vec<Chosen> {
-    let mut shapes: Vec<Shape> = SHAPES.iter().map(|shape| Shape::of(operation, shape.disks, shape.len_bytes)).collect();
-    shapes.dedup();
-    let name = |shape: &Shape| {
-        if operation.is_recovery() {
-            choose::recovery(operation, shape.disks, shape.len_bytes).name()
-        } else {
-            choose::kernel(operation, shape.disks, shape.len_bytes).name()
+    let mut chosen: Vec<Chosen> = Vec::new();
+    for block_bytes in [4 << 10, 64 << 10, 512 << 10] {
+        for data_disks in [KERNEL_DATA_DISKS, 14] {
+            let shape = Shape::of(operation, data_disks, block_bytes);
+            let kernel = chosen_for(operation, data_disks, block_bytes);
+            chosen.push(Chosen { operation, data_disks: shape.disks, block_bytes: shape.len_bytes, kernel });
         }
-    };
-    let row = |shape: Shape| Chosen { operation, data_disks: shape.disks, block_bytes: shape.len_bytes, kernel: name(&shape) };
-    shapes.into_iter().map(row).collect()
+    }
+    chosen.dedup_by_key(|row| (row.data_disks, row.block_bytes));
+    chosen
 }
+
+/// The kernel in use for calls of that shape; for an update `data_disks` are those that change. Measured now if it has not been used.
+///
+/// # Panics
+/// As [`chosen`].
+#[must_use]
+pub fn chosen_for(operation: Operation, data_disks: usize, block_bytes: usize) -> &'static str {
+    if operation.is_recovery() {
+        choose::recovery(operation, data_disks, block_bytes).name()
+    } else {
+        choose::kernel(operation, data_disks, block_bytes).name()
+    }
+}
+
+/// Names of XOR code in the kernel's boot log (`xor: measuring software checksum speed`), and the kernel here that goes about it in the same
+/// way: a word at a time; eight words held in registers; 16-byte registers; 32-byte registers. Those with software prefetch
+/// (`prefetch64-sse`, `8regs_prefetch`, ..) and MMX (`p5_mmx`, ..) have no counterpart.
+pub const KERNEL_XOR_NAMES: [(&str, &str); 4] =
+    [("8regs", "int64x1"), ("32regs", "int64x8"), ("sse", "sse2x4"), ("avx", "avx2x4")];
 
 /// The CRC32C kernel in use.
 #[must_use]
