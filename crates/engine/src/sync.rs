@@ -213,12 +213,16 @@ impl Engine {
                     member.state = MemberState::InSync;
                 }
             }
-            if self.members.incomplete().is_empty()
-                && self.resync_from.is_none()
-                && let Some(intent) = &mut self.intent
-            {
-                intent.synced(&(0..run.end), run.end);
-            }
+        }
+        // Bits that one run left for the other are not due to anybody any more.
+        let repairs = matches!(run.kind, SyncKind::Resync | SyncKind::Recovery);
+        if complete
+            && repairs
+            && self.members.incomplete().is_empty()
+            && self.resync_from.is_none()
+            && let Some(intent) = &mut self.intent
+        {
+            intent.synced(&(0..run.end), run.end);
         }
         if !complete && run.found.abort.is_some() {
             self.blocked.push(run.kind);
