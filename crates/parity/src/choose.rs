@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::Operation;
 use crate::arch::{KERNELS, RECOVERY_KERNELS};
 use crate::kernel::{Kernel, Ready, RecoveryKernel, Row};
 use crate::remember::Remembered;
 use crate::shape::{CELLS, Length, Shape};
 use crate::style::MOST_COUNTED;
-use crate::trial::{Changed, Trial, Tried, Work, with_blocks};
+use crate::trial::{Changed, Tried, Work, with_blocks};
+use crate::{Operation, UNIT_BYTES};
 
 /// The variable that names a kernel, or `cycle`.
 pub(crate) const VARIABLE: &str = "URAID_PARITY";
@@ -185,7 +185,9 @@ fn fastest<R: Tried>(ready: &[Ready<R>], operation: Operation, shape: Shape) -> 
     let work = Work::new(operation, if operation.is_update() { Changed::All } else { Changed::One });
     let mut places: Vec<usize> = (0..ready.len()).rev().filter(|&place| may_help(ready[place], operation, shape)).collect();
     let try_all = |places: &mut Vec<usize>, shape: Shape, effort: &Effort| {
-        with_blocks(work, shape.disks, shape.len_bytes, |trial| rank(ready, places, work, trial, shape, effort));
+        with_blocks(work, shape.disks, shape.len_bytes, |trial| {
+            rank(ready, places, shape, effort, |row, times| R::repeat(row, work, trial, times));
+        });
     };
     if matches!(shape.length, Length::Large | Length::BeyondCache) {
         // Large blocks take their time: only those that do well on a chunk are tried, and those that stream.
@@ -193,10 +195,33 @@ fn fastest<R: Tried>(ready: &[Ready<R>], operation: Operation, shape: Shape) -> 
         streaming.retain(|&place| ready[place].manner().streaming);
         places.retain(|place| !streaming.contains(place));
         try_all(&mut places, shape.with_length(Length::Chunk), &FIRST_LOOK);
-        places.truncate(if shape.length == Length::Large { 8 } else { 2 });
+        places.truncate(if shape.length == Length::Large { 6 } else { 2 });
         places.extend(streaming);
     }
-    try_all(&mut places, shape, if shape.length == Length::BeyondCache { &MEMORY } else { &CACHE });
+    if shape.length == Length::BeyondCache {
+        // Pieces that are taken in turn: until one's turn comes again, the others have driven it out of the caches.
+        let (disks, len_bytes) = (shape.disks, (shape.len_bytes / 4).next_multiple_of(UNIT_BYTES));
+        let mut turn = 0;
+        with_blocks(work, disks, len_bytes, |a| {
+            with_blocks(work, disks, len_bytes, |b| {
+                with_blocks(work, disks, len_bytes, |c| {
+                    with_blocks(work, disks, len_bytes, |d| {
+                        rank(ready, &mut places, shape, &MEMORY, |row, times| {
+                            turn += 1;
+                            match turn % 4 {
+                                0 => R::repeat(row, work, a, times),
+                                1 => R::repeat(row, work, b, times),
+                                2 => R::repeat(row, work, c, times),
+                                _ => R::repeat(row, work, d, times),
+                            }
+                        });
+                    });
+                });
+            });
+        });
+    } else {
+        try_all(&mut places, shape, if shape.length == Length::Large { &LARGE } else { &CACHE });
+    }
     places[0]
 }
 
@@ -214,30 +239,38 @@ struct Effort {
 
 const CACHE: Effort = Effort { batch_bytes: 256 << 10, looks: 2, again: 1.15, rounds: 5 };
 
+const LARGE: Effort = Effort { batch_bytes: 0, looks: 1, again: 1.15, rounds: 3 };
+
 /// For rows that are to be looked at more closely afterwards.
 const FIRST_LOOK: Effort = Effort { batch_bytes: 256 << 10, looks: 1, again: 1.5, rounds: 0 };
 
-/// Nothing is left in the caches from one run to the next, and a run takes a millisecond or two.
-const MEMORY: Effort = Effort { batch_bytes: 0, looks: 0, again: 1.1, rounds: 1 };
+/// Nothing is left in the caches from one run to the next, and a run takes half a millisecond.
+const MEMORY: Effort = Effort { batch_bytes: 0, looks: 0, again: 1.15, rounds: 4 };
 
 /// Sorts the rows by their best time; those that are far behind fall away.
-fn rank<R: Tried>(ready: &[Ready<R>], places: &mut Vec<usize>, work: Work, trial: &mut Trial<'_>, shape: Shape, effort: &Effort) {
+fn rank<R: Row>(
+    ready: &[Ready<R>],
+    places: &mut Vec<usize>,
+    shape: Shape,
+    effort: &Effort,
+    mut run: impl FnMut(Ready<R>, usize),
+) {
     let times = (effort.batch_bytes / (shape.disks * shape.len_bytes)).max(1);
-    let time = |place: usize, trial: &mut Trial<'_>, times: usize| {
+    let mut time = |place: usize, times: usize| {
         let start = Instant::now();
-        R::repeat(ready[place], work, trial, times);
+        run(ready[place], times);
         start.elapsed() / times as u32
     };
     let mut timed: Vec<(Duration, usize)> = Vec::with_capacity(places.len());
     let mut best = Duration::MAX;
     for &place in &*places {
         // The first run warms up code and memory, and shows those that are not worth a second look.
-        let mut mine = time(place, trial, 1);
+        let mut mine = time(place, 1);
         if mine / 4 > best {
             continue;
         }
         for _ in 0..effort.looks {
-            mine = mine.min(time(place, trial, times));
+            mine = mine.min(time(place, times));
         }
         best = best.min(mine);
         timed.push((mine, place));
@@ -245,7 +278,7 @@ fn rank<R: Tried>(ready: &[Ready<R>], places: &mut Vec<usize>, work: Work, trial
     timed.retain(|(time, _)| time.as_secs_f64() <= best.as_secs_f64() * effort.again);
     for _ in 0..effort.rounds {
         for (best, place) in &mut timed {
-            *best = time(*place, trial, times).min(*best);
+            *best = time(*place, times).min(*best);
         }
     }
     timed.sort_by_key(|(time, _)| *time);

@@ -1,6 +1,7 @@
 //! CRC32C (Castagnoli, RFC 3720 appendix B.4), as md uses it for PPL and the journal and uraid for data.
 #![allow(unsafe_code)]
 
+use std::fmt;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -29,10 +30,67 @@ pub fn crc32c_raw(seed: u32, bytes: &[u8]) -> u32 {
     winner().run(seed, bytes)
 }
 
+/// The variable that names a CRC32C kernel.
+const VARIABLE: &str = "URAID_CRC32C";
+
+/// `URAID_CRC32C` holds what is no CRC32C kernel of this processor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownCrc32c {
+    value: String,
+}
+
+impl fmt::Display for UnknownCrc32c {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{VARIABLE}='{}' is no CRC32C kernel of this processor; it takes", self.value)?;
+        let names = CRC_KERNELS.iter().filter(|(name, _)| CrcKernel::new(name).is_some()).map(|(name, _)| name);
+        names.enumerate().try_for_each(|(i, name)| write!(f, "{} {name}", if i > 0 { "," } else { "" }))
+    }
+}
+
+impl std::error::Error for UnknownCrc32c {}
+
+/// Does `URAID_CRC32C` make sense? It is read once, here or at the first checksum, which panics if it does not.
+///
+/// # Errors
+/// When it names no kernel that this processor can run.
+pub fn check_crc32c_override() -> Result<(), UnknownCrc32c> {
+    chosen().map(|_| ())
+}
+
+/// What the variable's value means; `None`: the fastest.
+pub(crate) fn parse_override(value: Option<&str>) -> Result<Option<CrcKernel>, UnknownCrc32c> {
+    match value {
+        None | Some("") => Ok(None),
+        Some(name) => CrcKernel::new(name).map(Some).ok_or_else(|| UnknownCrc32c { value: name.to_owned() }),
+    }
+}
+
+fn chosen() -> Result<CrcKernel, UnknownCrc32c> {
+    static CHOSEN: OnceLock<Result<CrcKernel, UnknownCrc32c>> = OnceLock::new();
+    let choose = || {
+        let value = std::env::var_os(VARIABLE).map(|value| value.to_string_lossy().into_owned());
+        Ok(parse_override(value.as_deref())?.unwrap_or_else(fastest))
+    };
+    // The kernel is copied, not the refusal.
+    match CHOSEN.get_or_init(choose) {
+        Ok(kernel) => Ok(*kernel),
+        Err(unknown) => Err(unknown.clone()),
+    }
+}
+
 /// The kernel in use.
+#[track_caller]
 pub(crate) fn winner() -> CrcKernel {
-    static WINNER: OnceLock<CrcKernel> = OnceLock::new();
-    *WINNER.get_or_init(fastest)
+    match chosen() {
+        Ok(kernel) => kernel,
+        Err(unknown) => panic!("{unknown}"),
+    }
+}
+
+/// What crc-fast does on this processor, in its own words: instruction set and instructions.
+#[must_use]
+pub fn crc_fast_target() -> String {
+    crc_fast::get_calculator_target(CrcAlgorithm::Crc32Iscsi)
 }
 
 /// One way to compute CRC32C.
@@ -58,6 +116,9 @@ pub(crate) const CRC_KERNELS: &[(&str, &[Feature])] = &[
     #[cfg(target_arch = "x86_64")]
     ("sse4.2", &[Feature::Sse42]),
     ("crc-fast", &[]),
+    // The same under the name of its instruction, where that is what it uses.
+    #[cfg(target_arch = "x86_64")]
+    ("vpclmulqdq", &[Feature::Avx512f, Feature::Vpclmulqdq]),
 ];
 
 impl CrcKernel {
@@ -68,6 +129,11 @@ impl CrcKernel {
             #[cfg(target_arch = "x86_64")]
             "sse4.2" => Feature::Sse42.is_there().then_some(CrcKernel::Sse42(Sse42Ready(()))),
             "crc-fast" => Some(CrcKernel::CrcFast),
+            #[cfg(target_arch = "x86_64")]
+            "vpclmulqdq" => {
+                let there = Feature::Avx512f.is_there() && Feature::Vpclmulqdq.is_there();
+                there.then_some(CrcKernel::CrcFast)
+            }
             _ => None,
         }
     }

@@ -69,7 +69,7 @@ pub use operation::Operation;
 #[cfg(feature = "std")]
 pub use choose::{UnknownOverride, check_override, remeasure};
 #[cfg(feature = "std")]
-pub use crc::{crc32c, crc32c_raw};
+pub use crc::{UnknownCrc32c, check_crc32c_override, crc_fast_target, crc32c, crc32c_raw};
 
 use jobs::{Changes, CheckP, CheckPq, FromQ, GenPq, GenQ, IsZero, Left, TwoLost, Xor, XorInto};
 use present::Present;

@@ -1,7 +1,7 @@
 //! CRC32C against the vectors of RFC 3720 appendix B.4 and against another crate.
 
 use super::noise;
-use crate::crc::{CRC_KERNELS, CrcKernel};
+use crate::crc::{CRC_KERNELS, CrcKernel, parse_override};
 
 fn kernels() -> impl Iterator<Item = CrcKernel> {
     CRC_KERNELS.iter().filter_map(|(name, _)| CrcKernel::new(name))
@@ -49,4 +49,16 @@ fn pieces_make_the_whole() {
     for cut in [0, 1, 7, 64, 999, 1000] {
         assert_eq!(crate::crc32c(crate::crc32c(0, &bytes[..cut]), &bytes[cut..]), whole);
     }
+}
+
+#[test]
+fn the_environment_forces_a_kernel_or_is_refused() {
+    assert_eq!(parse_override(None), Ok(None));
+    assert_eq!(parse_override(Some("")), Ok(None));
+    for (name, _) in CRC_KERNELS {
+        assert_eq!(parse_override(Some(name)).ok(), CrcKernel::new(name).map(Some));
+    }
+    let refusal = parse_override(Some("mmx")).unwrap_err().to_string();
+    assert!(refusal.contains("URAID_CRC32C='mmx'") && refusal.contains("table"), "{refusal}");
+    assert_eq!(crate::check_crc32c_override(), Ok(()));
 }
