@@ -25,6 +25,16 @@ pub enum GeometryError {
         /// `raid_disks` of the shape.
         found: usize,
     },
+    /// More members than parity is computed of.
+    #[error("{found} members; a {level} array takes at most {most}")]
+    TooWide {
+        /// The level.
+        level: Level,
+        /// The most that it takes.
+        most: usize,
+        /// `raid_disks` of the shape.
+        found: usize,
+    },
     /// The table of sizes is not as long as the array is wide.
     #[error("sizes of {sizes} members given for an array of {raid_disks}")]
     SizesMissing {

@@ -43,7 +43,7 @@ pub use copies::{Copies, Extent, MemberExtent, Place, Places};
 pub use cost::{IoCount, WriteCost};
 pub use error::GeometryError;
 pub use parity::{Parity, ParityPlace, ParityRole};
-pub use shape::{MAX_MEMBERS, MAX_SECTORS, Shape};
+pub use shape::{MAX_MEMBERS, MAX_PARITY_MEMBERS, MAX_SECTORS, Shape};
 
 use uraid_types::{Level, SectorCount, Slot};
 

@@ -10,6 +10,10 @@ pub const MAX_SECTORS: u64 = i64::MAX as u64 / 512;
 /// The most members: roles are 16 bits wide and follow the 256-byte header of a 4096-byte 1.x superblock.
 pub const MAX_MEMBERS: usize = (4096 - 256) / 2;
 
+/// The most members of an array with parity: Linux gives up in the middle of a RAID6 that is wider, Q has no more than 255 different
+/// factors, and our parity code is made for 254 data blocks.
+pub const MAX_PARITY_MEMBERS: usize = 255;
+
 /// Sectors in 4 KiB, the page that md's chunks are multiples of.
 const PAGE_SECTORS: u64 = 8;
 
@@ -49,6 +53,9 @@ impl Shape {
         }
         if found > MAX_MEMBERS {
             return Err(GeometryError::TooManyMembers { most: MAX_MEMBERS, found });
+        }
+        if self.level.has_parity() && found > MAX_PARITY_MEMBERS {
+            return Err(GeometryError::TooWide { level: self.level, most: MAX_PARITY_MEMBERS, found });
         }
         if self.member_sectors.len() != found {
             return Err(GeometryError::SizesMissing { sizes: self.member_sectors.len(), raid_disks: found });

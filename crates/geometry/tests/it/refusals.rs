@@ -34,6 +34,18 @@ fn too_many_members() {
 }
 
 #[test]
+fn parity_of_too_many() {
+    for level in [Level::Raid4, Level::Raid5, Level::Raid6] {
+        assert!(Geometry::new(&shape(level, 255, 8, 800)).is_ok(), "{level}");
+        for found in [256, 257, 1920] {
+            let error = Geometry::new(&shape(level, found, 8, 800));
+            assert_eq!(error, Err(GeometryError::TooWide { level, most: 255, found: usize::from(found) }));
+        }
+    }
+    assert!(Geometry::new(&shape(Level::Raid1, 1920, 0, 8)).is_ok() && Geometry::new(&shape(Level::Raid10, 1920, 8, 800)).is_ok());
+}
+
+#[test]
 fn chunks_that_linux_refuses() {
     for level in [Level::Raid4, Level::Raid5, Level::Raid6, Level::Raid10] {
         for chunk in [0, 4, 12, 24, 1000] {
