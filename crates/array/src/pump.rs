@@ -210,8 +210,10 @@ fn log(notice: &Notice) {
         Notice::SyncEnded { progress, complete: true, .. } => {
             tracing::info!("{} done, {} mismatched sectors", progress.kind.name(), progress.mismatch_sectors);
         }
-        Notice::SyncEnded { progress, why, .. } => {
-            let why = why.as_deref().unwrap_or("stopped");
+        Notice::SyncEnded { progress, why: None, .. } => {
+            tracing::info!("{} stopped at sector {} of {}", progress.kind.name(), progress.done.0, progress.end.0);
+        }
+        Notice::SyncEnded { progress, why: Some(why), .. } => {
             tracing::warn!("{} ended at sector {} of {}: {why}", progress.kind.name(), progress.done.0, progress.end.0);
         }
     }

@@ -292,6 +292,12 @@ impl Engine {
         self.stopping
     }
 
+    /// Do the superblocks show every member that was lost?
+    #[must_use]
+    pub fn losses_recorded(&self) -> bool {
+        !self.meta.lost && self.meta.failure <= self.meta.durable
+    }
+
     /// Array sectors.
     #[must_use]
     pub fn capacity(&self) -> SectorCount {
@@ -385,5 +391,9 @@ impl Engine {
         }
         self.blocked.retain(|kind| *kind != SyncKind::Recovery);
         self.put_metadata();
+        // A recovery under way begins again, now for both: what the first has by then is read, not rebuilt.
+        if self.sync_progress().is_some_and(|run| run.kind == SyncKind::Recovery) {
+            self.stop_sync();
+        }
     }
 }

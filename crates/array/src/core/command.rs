@@ -151,6 +151,7 @@ impl Core {
             return Err(CommandError::StillInUse(name.to_owned()));
         }
         let member = self.attached.remove(index);
+        self.retired.push(member.raw.superblock().dev_number);
         self.out.push(Output::Release { key: member.key });
         self.tell(Event::PutMetadata);
         Ok(())
@@ -245,7 +246,10 @@ impl Core {
 
     /// A number in the role table that nobody has; `wish` when it is free.
     fn free_number(&self, wish: Option<u32>) -> u32 {
-        let taken = |number: u32| self.attached.iter().any(|member| member.raw.superblock().dev_number == number);
+        let taken = |number: u32| {
+            let mut attached = self.attached.iter().map(|member| member.raw.superblock().dev_number);
+            self.retired.contains(&number) || attached.any(|other| other == number)
+        };
         wish.into_iter().chain(0..).find(|&number| !taken(number)).expect("there are more numbers than members")
     }
 

@@ -194,6 +194,8 @@ pub struct Core {
     engine_stopped: bool,
     stopped: bool,
     last_sync: Option<(SyncProgress, bool)>,
+    /// Numbers of members that were let go: nobody gets one while superblocks may still show its old holder as active.
+    retired: Vec<u32>,
 }
 
 /// Largest window of a run over the array, in sectors of each member: 128 KiB keeps all members' windows in the cache.
@@ -260,6 +262,7 @@ impl Core {
             engine_stopped: false,
             stopped: false,
             last_sync: None,
+            retired: Vec::new(),
         }
     }
 
@@ -288,6 +291,9 @@ impl Core {
         }
         self.use_spares();
         self.pump_persist();
+        if self.persist.is_idle() && self.engine.losses_recorded() {
+            self.retired.clear();
+        }
         if self.engine_stopped && self.persist.is_idle() && !self.stopped {
             self.stopped = true;
             self.out.push(Output::Stopped);
