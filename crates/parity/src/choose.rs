@@ -11,7 +11,7 @@ use crate::remember::Remembered;
 use crate::shape::{CELLS, Length, Shape};
 use crate::style::MOST_COUNTED;
 use crate::trial::{Changed, Tried, Work, with_blocks};
-use crate::{Operation, UNIT_BYTES};
+use crate::{MAX_DATA_DISKS, Operation, UNIT_BYTES};
 
 /// The variable that names a kernel, or `cycle`.
 pub(crate) const VARIABLE: &str = "URAID_PARITY";
@@ -182,10 +182,11 @@ fn may_help<R: Row>(row: Ready<R>, operation: Operation, shape: Shape) -> bool {
 
 /// The place of the row that takes the least time.
 fn fastest<R: Tried>(ready: &[Ready<R>], operation: Operation, shape: Shape) -> usize {
-    let work = Work::new(operation, if operation.is_update() { Changed::All } else { Changed::One });
+    let (changed, stripe_disks) = stripe_for(operation, shape.disks);
+    let work = Work::new(operation, changed);
     let mut places: Vec<usize> = (0..ready.len()).rev().filter(|&place| may_help(ready[place], operation, shape)).collect();
     let try_all = |places: &mut Vec<usize>, shape: Shape, effort: &Effort| {
-        with_blocks(work, shape.disks, shape.len_bytes, |trial| {
+        with_blocks(work, stripe_disks, shape.len_bytes, |trial| {
             rank(ready, places, shape, effort, |row, times| R::repeat(row, work, trial, times));
         });
     };
@@ -200,7 +201,7 @@ fn fastest<R: Tried>(ready: &[Ready<R>], operation: Operation, shape: Shape) -> 
     }
     if shape.length == Length::BeyondCache {
         // Pieces that are taken in turn: until one's turn comes again, the others have driven it out of the caches.
-        let (disks, len_bytes) = (shape.disks, (shape.len_bytes / 4).next_multiple_of(UNIT_BYTES));
+        let (disks, len_bytes) = (stripe_disks, (shape.len_bytes / 4).next_multiple_of(UNIT_BYTES));
         let mut turn = 0;
         with_blocks(work, disks, len_bytes, |a| {
             with_blocks(work, disks, len_bytes, |b| {
@@ -225,6 +226,16 @@ fn fastest<R: Tried>(ready: &[Ready<R>], operation: Operation, shape: Shape) -> 
     places[0]
 }
 
+/// The stripe on which the shape's number of disks is tried, and which of its disks change: an update's disks lie high in a stripe that
+/// has others too, so that coefficients and places in memory are like those of real ones.
+fn stripe_for(operation: Operation, disks: usize) -> (Changed, usize) {
+    match disks {
+        _ if !operation.is_update() => (Changed::One, disks),
+        1 => (Changed::One, 8),
+        _ => (Changed::UpperHalf, (2 * disks).min(MAX_DATA_DISKS)),
+    }
+}
+
 /// How much time a choice is worth.
 struct Effort {
     /// Data bytes between two looks at the clock, so that looking does not count.
@@ -237,9 +248,9 @@ struct Effort {
     rounds: usize,
 }
 
-const CACHE: Effort = Effort { batch_bytes: 256 << 10, looks: 2, again: 1.15, rounds: 5 };
+const CACHE: Effort = Effort { batch_bytes: 1 << 20, looks: 2, again: 1.15, rounds: 8 };
 
-const LARGE: Effort = Effort { batch_bytes: 0, looks: 1, again: 1.15, rounds: 3 };
+const LARGE: Effort = Effort { batch_bytes: 0, looks: 2, again: 1.15, rounds: 8 };
 
 /// For rows that are to be looked at more closely afterwards.
 const FIRST_LOOK: Effort = Effort { batch_bytes: 256 << 10, looks: 1, again: 1.5, rounds: 0 };

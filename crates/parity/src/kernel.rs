@@ -56,6 +56,7 @@ macro_rules! entry {
         }
     };
 }
+#[cfg(feature = "std")]
 pub(crate) use entry;
 
 impl Kernel {
@@ -155,6 +156,7 @@ impl<R: Row> Ready<R> {
     }
 
     /// The row itself.
+    #[cfg(feature = "std")]
     pub(crate) fn row(self) -> &'static R {
         self.0
     }

@@ -3,8 +3,10 @@
 //! P is the sum (XOR) of the data blocks, Q the sum of each block times 2 to the power of its index, over GF(2^8) with polynomial
 //! 0x11d: md's RAID4, RAID5 and RAID6. Every call goes to the kernel (instruction set and unrolling) that measured fastest on
 //! this processor for that operation, number of disks and block length; the first call of a kind measures, for a millisecond or
-//! three. The environment variable `URAID_PARITY` names one kernel to be used for everything instead, or `cycle` for another one
-//! at each call; [`check_override`] says whether it makes sense.
+//! three (longer for large blocks), and the winner is remembered in the user's cache directory (`$URAID_CACHE_DIR`, else
+//! `$XDG_CACHE_HOME/uraid`, else `~/.cache/uraid`) until [`remeasure`]. The environment variable
+//! `URAID_PARITY` names one kernel to be used for everything instead, or `cycle` for another one at each call; [`check_override`] says
+//! whether it makes sense.
 //!
 //! This crate knows nothing of arrays, layouts or devices: a block is a slice, and the caller has put the data in syndrome order.
 //! It is the only crate with SIMD. Without the feature `std` there is no measuring and no CRC32C, and the best kernel that

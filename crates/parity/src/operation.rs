@@ -101,6 +101,7 @@ impl Operation {
     }
 
     /// Does it write blocks that it does not read? (Only there can streaming stores help.)
+    #[cfg(feature = "std")]
     pub(crate) const fn only_writes(self) -> bool {
         self.is_recovery() || matches!(self, Operation::GenP | Operation::GenPq | Operation::GenQ)
     }

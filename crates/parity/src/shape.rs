@@ -62,11 +62,14 @@ impl Shape {
         // Recovery and checks of two disks are the least that all can be tried on.
         let disks = if operation == Operation::RecoverTwoData { disks.max(2) } else { disks };
         let class = DISKS.iter().take_while(|(most, _)| *most < disks).count();
-        let length = match len_bytes {
-            ..=LONGEST_PAGE_BYTES => Length::Page,
-            _ if is_beyond_cache(touched_blocks(operation, disks).saturating_mul(len_bytes)) => Length::BeyondCache,
-            ..=LONGEST_CHUNK_BYTES => Length::Chunk,
-            _ => Length::Large,
+        let length = if len_bytes <= LONGEST_PAGE_BYTES {
+            Length::Page
+        } else if is_beyond_cache(touched_blocks(operation, disks).saturating_mul(len_bytes)) {
+            Length::BeyondCache
+        } else if len_bytes <= LONGEST_CHUNK_BYTES {
+            Length::Chunk
+        } else {
+            Length::Large
         };
         Shape { class, length, disks: DISKS[class].1, len_bytes: 0 }.with_length(length)
     }

@@ -35,8 +35,6 @@ pub(crate) enum Changed {
     One,
     /// The upper half of the disks, as the kernel's figure has it.
     UpperHalf,
-    /// Every one.
-    All,
 }
 
 impl Changed {
@@ -45,7 +43,6 @@ impl Changed {
         match self {
             Changed::One => disks / 2..disks / 2 + 1,
             Changed::UpperHalf => disks / 2..disks,
-            Changed::All => 0..disks,
         }
     }
 

@@ -139,9 +139,9 @@ unsafe fn sum_of<V: Vector, B: Blocks + ?Sized, const LANES: usize>(blocks: &B, 
         }
         while left >= 2 {
             let (a, b) = (blocks.start(left - 1).add(at), blocks.start(left - 2).add(at));
-            for lane in 0..LANES {
+            for (lane, register) in sum.iter_mut().enumerate() {
                 let (a, b) = (V::load(a.add(lane * V::BYTES)), V::load(b.add(lane * V::BYTES)));
-                sum[lane] = sum[lane].xor3(a, b);
+                *register = register.xor3(a, b);
             }
             left -= 2;
         }

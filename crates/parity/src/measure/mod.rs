@@ -260,8 +260,8 @@ pub fn chosen_for(operation: Operation, data_disks: usize, block_bytes: usize) -
     }
 }
 
-/// Names of XOR code in the kernel's boot log (`xor: measuring software checksum speed`), and the kernel here that goes about it in the same
-/// way: a word at a time; eight words held in registers; 16-byte registers; 32-byte registers. Those with software prefetch
+/// Names of XOR code in the kernel's boot log (`xor: measuring software checksum speed`), and the kernel here that goes about it in
+/// the same way: a word at a time; eight words held in registers; 16-byte registers; 32-byte registers. Those with software prefetch
 /// (`prefetch64-sse`, `8regs_prefetch`, ..) and MMX (`p5_mmx`, ..) have no counterpart.
 pub const KERNEL_XOR_NAMES: [(&str, &str); 4] =
     [("8regs", "int64x1"), ("32regs", "int64x8"), ("sse", "sse2x4"), ("avx", "avx2x4")];
