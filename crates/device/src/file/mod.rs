@@ -2,7 +2,7 @@
 
 mod open;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -72,9 +72,16 @@ impl FileDevice {
             let file = options.open(path)?;
             refuse_block_device(&file.metadata()?)?;
             open::lock(&file, false)?;
-            let sized = file.set_len(0).and_then(|()| file.set_len(size_bytes));
+            let sized = match i64::try_from(size_bytes) {
+                Ok(_) => file.set_len(0).and_then(|()| file.set_len(size_bytes)),
+                Err(_) => Err(io::Error::new(ErrorKind::FileTooLarge, "no file is larger than 2^63 bytes")),
+            };
             open::unlock(&file);
-            sized
+            match sized {
+                // What could not be made whole is not left behind.
+                Err(error) if !replace => fs::remove_file(path).and(Err(error)),
+                sized => sized,
+            }
         };
         create().map_err(|source| DeviceError::whole(path.display().to_string(), Operation::Open, source))
     }

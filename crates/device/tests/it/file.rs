@@ -159,6 +159,16 @@ fn a_sparse_file_is_made_once() {
 }
 
 #[test]
+fn a_sparse_file_that_is_too_large_is_not_left_behind() {
+    let place = disk();
+    let path = place.path().join("m");
+    for size_bytes in [i64::MAX as u64 + 1, u64::MAX] {
+        assert_eq!(kind(FileDevice::create_sparse(&path, size_bytes, false)), ErrorKind::FileTooLarge);
+        assert!(!path.exists());
+    }
+}
+
+#[test]
 fn sizes_are_whole_logical_blocks() {
     let place = disk();
     let path = place.path().join("m");
