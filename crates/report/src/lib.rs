@@ -1,4 +1,4 @@
-//! How uraid shows things: tables, sizes, progress, JSON reports, and running arrays laid out as `/proc/mdstat` does.
+//! How uraid shows things: tables, bar charts, sizes, progress, JSON reports, and running arrays laid out as `/proc/mdstat` does.
 //!
 //! Only text is made here; what it says comes in as plain values, so this crate uses none of the others. The one thing
 //! that writes by itself is [`Progress`], to standard error.
@@ -13,6 +13,7 @@
 
 mod json;
 mod mdstat;
+mod plot;
 mod progress;
 mod rate;
 mod status;
@@ -21,6 +22,7 @@ mod units;
 
 pub use json::{SCHEMA, json_envelope};
 pub use mdstat::{mdstat, sync_line};
+pub use plot::{Bar, BarChart, html_page, svg};
 pub use progress::Progress;
 pub use rate::Rate;
 pub use status::{ArrayStatus, BitmapStatus, MemberState, MemberStatus, RunState, SyncKind, SyncPhase, SyncStatus};

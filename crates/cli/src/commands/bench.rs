@@ -1,6 +1,9 @@
 //! `uraid bench ...`: how fast the parts are on this machine.
 
+mod compare;
+mod grid;
 pub mod kernels;
+mod processor;
 mod resync;
 
 use crate::output::Exit;
@@ -16,6 +19,8 @@ pub enum Command {
     Crc32c(kernels::CrcArgs),
     /// A resync of RAID6 on files: the first pass writes parity, the second finds it right
     Resync(resync::Args),
+    /// Saved reports and kernel boot logs side by side: which processor, and what bounds it
+    Compare(compare::Args),
 }
 
 /// Runs it.
@@ -25,5 +30,6 @@ pub fn run(command: &Command) -> anyhow::Result<Exit> {
         Command::Xor(args) => kernels::xor(args),
         Command::Crc32c(args) => kernels::crc32c(args),
         Command::Resync(args) => resync::run(args),
+        Command::Compare(args) => compare::run(args),
     }
 }

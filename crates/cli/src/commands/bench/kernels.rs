@@ -12,6 +12,8 @@ use uraid_parity::measure::{
     measure_gen, measure_plain_xor, measure_xor, recovery_kernels,
 };
 
+use super::grid::{self, Cell};
+use super::processor;
 use crate::output::{Exit, say, say_json, usage};
 use crate::sizes;
 
@@ -23,6 +25,9 @@ const ROUNDS: u32 = 3;
 pub struct ParityArgs {
     #[command(flatten)]
     shape: ShapeArgs,
+    /// Also measure the whole grid: 4, 6, 8 and 14 data disks, blocks of 4K, 64K, 512K and beyond the caches
+    #[arg(long)]
+    all: bool,
 }
 
 /// Options of `bench xor`.
@@ -75,6 +80,9 @@ fn duration(text: &str) -> Result<Duration, String> {
 /// The JSON report `bench-parity`, `bench-xor` or `bench-crc32c`.
 #[derive(Debug, Serialize)]
 pub struct Rates {
+    /// Its name, where the system tells it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    processor: Option<String>,
     /// Data disks of a stripe; 1 for CRC32C.
     data_disks: usize,
     block_bytes: usize,
@@ -91,6 +99,12 @@ pub struct Rates {
     /// The fastest of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fastest_recovery: Option<String>,
+    /// Making P and Q beside what loading and storing alone would take; only for `bench parity`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<Cell>,
+    /// The same for other shapes, with `--all`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    grid: Vec<Cell>,
 }
 
 /// One kernel's rates in MiB a second.
@@ -153,11 +167,21 @@ fn name(rate: Option<&Rate>) -> Option<String> {
 /// Runs `bench parity`.
 pub fn parity(args: &ParityArgs) -> anyhow::Result<Exit> {
     let ShapeArgs { data_disks, ref run } = args.shape;
-    let rates = parity_rates(data_disks, block_bytes(run)?, run.duration)?;
+    let block_bytes = block_bytes(run)?;
+    // There are many kernels, each measured in several rounds.
+    let slice = run.duration / 10;
+    let mut rates = parity_rates(data_disks, block_bytes, run.duration)?;
+    rates.limit = Some(Cell::measure(data_disks, block_bytes, slice).map_err(wrong_shape)?);
+    if args.all {
+        rates.grid = grid::measure(slice)?;
+    }
     if run.json {
         say_json("bench-parity", &rates)?;
-    } else {
-        say(parity_text(&rates))?;
+        return Ok(Exit::Done);
+    }
+    say(parity_text(&rates))?;
+    if args.all {
+        say(format_args!("\n{}", grid::table(&rates.grid)))?;
     }
     Ok(Exit::Done)
 }
@@ -188,6 +212,7 @@ pub fn parity_rates(data_disks: usize, block_bytes: usize, duration: Duration) -
     let two = |kernel: &str| measure(kernel, Operation::RecoverTwoData, data_disks, block_bytes, each);
     let recovery = best_of_rounds(|| recovery_kernels().iter().map(|info| Rate::new(info, two)).collect())?;
     Ok(Rates {
+        processor: processor::name(),
         data_disks,
         block_bytes,
         fastest: name(fastest(&rates, |rate| rate.mib_per_second)).unwrap_or_default(),
@@ -195,6 +220,8 @@ pub fn parity_rates(data_disks: usize, block_bytes: usize, duration: Duration) -
         fastest_recovery: name(fastest(&recovery, |rate| rate.mib_per_second)),
         kernels: rates,
         recovery,
+        limit: None,
+        grid: Vec::new(),
     })
 }
 
@@ -214,6 +241,14 @@ fn parity_text(rates: &Rates) -> String {
             }
             _ => writeln!(text, "raid6: {kernel:<width$} cannot run here: no {}", rate.missing.join(", ")),
         };
+    }
+    let limit = rates.limit.as_ref().and_then(|cell| Some((cell, cell.limit_mib_per_second?, cell.share_of_limit?)));
+    if let Some((cell, limit, share)) = limit {
+        let (kernel, percent) = (cell.chosen, share * 100.0);
+        let _ = writeln!(
+            text,
+            "raid6: XOR-only limit {limit:.0} MB/s, of which {kernel}, in use for this shape, reaches {percent:.0} %"
+        );
     }
     text + &choice_text(rates)
 }
@@ -266,7 +301,20 @@ fn one_kind(
     if run.json {
         let fastest = name(best).unwrap_or_default();
         let (fastest_update, recovery, fastest_recovery) = (None, Vec::new(), None);
-        let rates = Rates { data_disks, block_bytes, kernels, fastest, fastest_update, recovery, fastest_recovery };
+        let processor = processor::name();
+        let (limit, grid) = (None, Vec::new());
+        let rates = Rates {
+            processor,
+            data_disks,
+            block_bytes,
+            kernels,
+            fastest,
+            fastest_update,
+            recovery,
+            fastest_recovery,
+            limit,
+            grid,
+        };
         say_json(&format!("bench-{label}"), &rates)?;
         return Ok(Exit::Done);
     }
@@ -302,6 +350,7 @@ mod tests {
             update_mib_per_second: Some(updated),
         };
         let rates = Rates {
+            processor: None,
             data_disks: 6,
             block_bytes: 4096,
             kernels: vec![rate("sse2x4", 16128.0, 10009.0), rate("avx2x4", 29847.0, 18617.0)],
@@ -314,6 +363,8 @@ mod tests {
                 update_mib_per_second: None,
             }],
             fastest_recovery: None,
+            limit: None,
+            grid: Vec::new(),
         };
         let text = parity_text(&rates);
         let lines: Vec<&str> = text.lines().collect();

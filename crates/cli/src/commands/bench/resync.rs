@@ -1,4 +1,8 @@
-//! `uraid bench resync`.
+//! `uraid bench resync`: how fast, where the time goes, and what would bound it on other members.
+
+mod account;
+mod limits;
+mod times;
 
 use std::fs::File;
 use std::io::Write;
@@ -12,6 +16,11 @@ use uraid_array::{CreateRequest, RunOptions};
 use uraid_engine::SyncKind;
 use uraid_report::{Progress, Table, human_bytes, human_duration, human_speed};
 use uraid_types::{Level, SectorCount};
+
+use super::processor;
+use account::{Account, Measured, OnMembers};
+use limits::{Limits, limits};
+use times::ProcessTime;
 
 use crate::bed::{Bed, create_on, start};
 use crate::commands::quickstart::pattern::Pattern;
@@ -41,6 +50,9 @@ pub struct Args {
     /// Leave the members sparse, where all zeros need no parity written, instead of filling them
     #[arg(long)]
     sparse: bool,
+    /// Also say what would bound the array on members of this speed: 250MB/s, units as powers of 1024
+    #[arg(long, value_name = "RATE", value_parser = member_rate)]
+    member_rate: Option<u64>,
     /// Leave the files where they are
     #[arg(long)]
     keep: bool,
@@ -49,15 +61,25 @@ pub struct Args {
     json: bool,
 }
 
+fn member_rate(text: &str) -> Result<u64, String> {
+    let rate = sizes::bytes(text.strip_suffix("/s").or_else(|| text.strip_suffix("/sec")).unwrap_or(text))?;
+    if rate == 0 { Err("members of no speed never come to an end".to_owned()) } else { Ok(rate) }
+}
+
 /// The JSON report `bench-resync`.
 #[derive(Serialize)]
 struct Report {
+    /// Its name, where the system tells it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    processor: Option<String>,
     level: &'static str,
     members: usize,
     bytes_per_member: u64,
     chunk_bytes: u64,
     sparse: bool,
     passes: Vec<Pass>,
+    /// MiB a second that each part can do alone.
+    limits: Limits,
 }
 
 #[derive(Serialize)]
@@ -67,6 +89,13 @@ struct Pass {
     kib_per_second_and_member: u64,
     /// MiB of all members a second.
     mib_per_second: u64,
+    /// The part that is closest to its limit, in words.
+    bound: String,
+    /// Where the time went; what its name calls estimated is.
+    time: Account,
+    /// On members of the speed asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_members: Option<OnMembers>,
 }
 
 /// Runs it.
@@ -83,40 +112,94 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let chunk = SectorCount::from_bytes(args.chunk);
     // What the members were filled with may look like anything.
     create_on(&paths, &CreateRequest { chunk, force: true, name: "bench".to_owned(), ..CreateRequest::new(args.level) })?;
-    let begun = Instant::now();
+    let begun = Begun::now();
     let array = start(&paths, &RunOptions::default())?;
     let status = until_idle(&array, &stop)?;
-    let first = begun.elapsed();
-    let begun = Instant::now();
+    let first = begun.end();
+    let begun = Begun::now();
     array.command(Command::StartSync(SyncKind::Resync)).context("the second pass was refused")?;
     let ended = until_idle(&array, &stop)?;
-    let second = begun.elapsed();
+    let second = begun.end();
     array.stop();
     if status.last_sync.is_none_or(|last| !last.complete) || ended.resync_pending {
         bail!("a resync did not reach the end");
     }
-    let first_name = if args.sparse { "first, all zeros" } else { "first, parity written" };
-    let passes = [(first_name, first), ("second, parity right", second)];
-    let pass = |(pass, took): (&'static str, Duration)| {
-        let bytes_per_second = status.member_bytes as f64 / took.as_secs_f64();
-        Pass {
-            pass,
-            seconds: took.as_secs_f64(),
-            kib_per_second_and_member: (bytes_per_second / 1024.0) as u64,
-            mib_per_second: (bytes_per_second * args.members as f64 / f64::from(1 << 20)) as u64,
-        }
+    stop.check()?;
+    let parities = if args.level == Level::Raid6 { 2 } else { 1 };
+    let limits = limits(&paths, args.member_size, parities)?;
+    let first_name = if args.sparse { "first, sparse, all zeros" } else { "first, parity written" };
+    let second_name = if args.sparse { "second, sparse, parity right" } else { "second, parity right" };
+    let pass = |name, took: Took, writes| {
+        let seconds = took.wall.as_secs_f64().max(1e-6);
+        let measured = Measured {
+            seconds,
+            member_bytes: status.member_bytes as f64 * args.members as f64,
+            members: args.members,
+            parities,
+            writes,
+            processor_seconds: took.processor.all.as_secs_f64(),
+            kernel_seconds: took.processor.kernel.map(|time| time.as_secs_f64()),
+        };
+        let on_members = args.member_rate.map(|rate| OnMembers::new(&measured, rate));
+        Pass::new(name, status.member_bytes as f64 / seconds, args.members, Account::new(&measured, &limits), on_members, seconds)
     };
+    let passes = vec![pass(first_name, first, !args.sparse), pass(second_name, second, false)];
     report(
         &Report {
+            processor: processor::name(),
             level: args.level.name(),
             members: args.members,
             bytes_per_member: status.member_bytes,
             chunk_bytes: status.chunk_bytes,
             sparse: args.sparse,
-            passes: passes.map(pass).into(),
+            passes,
+            limits,
         },
         args.json,
     )
+}
+
+/// The clocks when a pass began.
+struct Begun {
+    wall: Instant,
+    processor: ProcessTime,
+}
+
+/// What a pass took.
+struct Took {
+    wall: Duration,
+    processor: ProcessTime,
+}
+
+impl Begun {
+    fn now() -> Begun {
+        Begun { wall: Instant::now(), processor: ProcessTime::now() }
+    }
+
+    fn end(self) -> Took {
+        Took { wall: self.wall.elapsed(), processor: ProcessTime::now().since(self.processor) }
+    }
+}
+
+impl Pass {
+    fn new(
+        pass: &'static str,
+        bytes_per_second: f64,
+        members: usize,
+        time: Account,
+        on_members: Option<OnMembers>,
+        seconds: f64,
+    ) -> Pass {
+        Pass {
+            pass,
+            seconds,
+            kib_per_second_and_member: (bytes_per_second / 1024.0) as u64,
+            mib_per_second: (bytes_per_second * members as f64 / f64::from(1 << 20)) as u64,
+            bound: time.bound.clone(),
+            time,
+            on_members,
+        }
+    }
 }
 
 fn report(report: &Report, as_json: bool) -> anyhow::Result<Exit> {
@@ -141,7 +224,55 @@ fn report(report: &Report, as_json: bool) -> anyhow::Result<Exit> {
         ]);
     }
     say(table)?;
+    say(format_args!("\n{}", time_table(report)))?;
+    for pass in &report.passes {
+        say(format_args!("{}: {}", pass.pass, pass.bound))?;
+    }
+    for (pass, on) in report.passes.iter().filter_map(|pass| Some((pass, pass.on_members.as_ref()?))) {
+        let other = if on.bound == "members" { "this machine" } else { "the members" };
+        say(format_args!(
+            "{}, on members of {}/s: {} a member (estimate), bound by {}; {other} would be busy {:.0} % of the time",
+            pass.pass,
+            human_bytes(on.member_bytes_per_second),
+            human_speed(on.kib_per_second_and_member),
+            if on.bound == "members" { "the members" } else { "this machine" },
+            on.other_busy * 100.0
+        ))?;
+    }
     Ok(Exit::Done)
+}
+
+/// Where the time went, each part beside what it can do alone.
+fn time_table(report: &Report) -> Table {
+    let limits = &report.limits;
+    let mut headings = vec!["where the time of the processors goes"];
+    headings.extend(report.passes.iter().map(|pass| pass.pass));
+    headings.push("alone");
+    let mut table = Table::new(&headings);
+    (1..headings.len()).for_each(|column| {
+        table.right(column);
+    });
+    let mut row = |label: &str, alone: String, cell: &dyn Fn(&Account) -> String| {
+        let cells = report.passes.iter().map(|pass| cell(&pass.time));
+        table.row(std::iter::once(label.to_owned()).chain(cells).chain([alone]));
+    };
+    let part = |seconds: f64, time: &Account| format!("{:.0} %", seconds / time.available_seconds.max(1e-9) * 100.0);
+    let none = String::new;
+    let parity = format!("{:.0} MiB/s of data, {}", limits.check, limits.kernel);
+    row("parity code (estimate)", none(), &|time| part(time.parity_seconds_estimated, time));
+    row("reading members, copying (estimate)", none(), &|time| part(time.member_reads_seconds_estimated, time));
+    row("writing, engine, slower memory (rest)", none(), &|time| part(time.other_seconds, time));
+    row("waiting, or other programs", none(), &|time| part(time.waiting_seconds, time));
+    row("(of it all within the system's kernel)", none(), &|time| {
+        time.kernel_seconds.map_or_else(|| "-".to_owned(), |seconds| part(seconds, time))
+    });
+    let share = |share: f64| format!("{:.0} %", share * 100.0);
+    row("share of parity code alone, one thread", parity, &|time| share(time.share_of_parity));
+    let reads = format!("{:.0} MiB/s, {} threads", limits.bare_reads, limits.threads);
+    row("share of bare reads of the members", reads, &|time| share(time.share_of_member_reads));
+    let memory = format!("{:.0} MiB/s, {} threads", limits.memory_reads, limits.threads);
+    row("share of reading memory, each byte twice", memory, &|time| share(time.share_of_memory));
+    table
 }
 
 /// Fills the members with what looks like chance, each with something else.
