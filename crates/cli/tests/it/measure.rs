@@ -14,6 +14,7 @@ fn parity_is_measured_in_the_kernels_words() {
     assert!(rates("gen()") >= 4 && rates("gen()") == rates("xor()"), "{text}");
     let using = lines.iter().find(|line| line.get(1..3) == Some(&["using", "algorithm"][..])).unwrap();
     assert!(lines.iter().any(|line| line[1] == using[3] && line[2] == "gen()" && line[3] == using[5]), "{text}");
+    assert!(text.contains("raid6: XOR-only limit "), "{text}");
     let last = lines.last().unwrap();
     assert!(last[1] == "using" && last[3..5] == ["recovery", "algorithm,"], "{text}");
 }
@@ -32,6 +33,10 @@ fn every_bench_reports_its_fastest() {
             assert_eq!(kernel["mib_per_second"].is_null(), !kernel["missing"].as_array().unwrap().is_empty(), "{kernel}");
         }
     }
+    let report = lab.ok(&["bench", "parity", "--duration", "1ms", "--json"]).json();
+    let limit = |field: &str| report["limit"][field].as_f64().unwrap();
+    let share = limit("chosen_mib_per_second") / limit("limit_mib_per_second");
+    assert!((share - limit("share_of_limit")).abs() < 1e-9 && report.get("grid").is_none());
     lab.run(&["bench", "parity", "--data-disks", "255"]).expect(2);
     lab.run(&["bench", "xor", "--block", "100"]).expect(2);
 }
@@ -40,9 +45,28 @@ fn every_bench_reports_its_fastest() {
 fn a_resync_is_measured_and_nothing_is_left() {
     let lab = Lab::new();
     let dir = lab.text("");
-    let report = lab.ok(&["bench", "resync", "--members", "5", "--member-size", "8M", "--dir", &dir, "--json"]).json();
+    let bench = ["bench", "resync", "--members", "5", "--member-size", "8M", "--dir", &dir, "--member-rate", "1MB/s"];
+    let report = lab.ok(&[&bench[..], &["--json"]].concat()).json();
     assert_eq!((&report["members"], report["passes"].as_array().unwrap().len()), (&5.into(), 2));
     assert_eq!(std::fs::read_dir(lab.path("")).unwrap().count(), 0);
+    for limit in ["bare_reads", "check", "generate", "memory_reads"] {
+        assert!(report["limits"][limit].as_f64().unwrap() > 0.0, "{limit}");
+    }
+    // Members that slow bound any machine. Of what they move, 2 of 7 parts are parity written; then nothing is.
+    let on = |pass: usize| &report["passes"][pass]["on_members"];
+    assert_eq!([on(0), on(1)].map(|on| on["bound"].as_str().unwrap()), ["members", "members"]);
+    assert_eq!([on(0), on(1)].map(|on| on["kib_per_second_and_member"].as_u64().unwrap()), [1024 * 5 / 7, 1024]);
+    for pass in report["passes"].as_array().unwrap() {
+        let time = |part: &str| pass["time"][part].as_f64().unwrap();
+        assert!(time("waiting_seconds") + time("other_programs_seconds") <= time("available_seconds"), "{pass}");
+    }
+
+    let text = lab.ok(&[&bench[..], &["--sparse"]].concat()).stdout;
+    assert!(
+        text.contains("first, sparse, all zeros") && text.contains("waiting") && text.contains("bound by the members"),
+        "{text}"
+    );
+    lab.run(&["bench", "resync", "--member-rate", "0", "--dir", &dir]).expect(2);
 }
 
 #[test]

@@ -139,6 +139,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
             writes,
             processor_seconds: took.processor.all.as_secs_f64(),
             kernel_seconds: took.processor.kernel.map(|time| time.as_secs_f64()),
+            queued_seconds: took.processor.queued.map(|time| time.as_secs_f64()),
         };
         let on_members = args.member_rate.map(|rate| OnMembers::new(&measured, rate));
         Pass::new(name, status.member_bytes as f64 / seconds, args.members, Account::new(&measured, &limits), on_members, seconds)
@@ -262,7 +263,8 @@ fn time_table(report: &Report) -> Table {
     row("parity code (estimate)", none(), &|time| part(time.parity_seconds_estimated, time));
     row("reading members, copying (estimate)", none(), &|time| part(time.member_reads_seconds_estimated, time));
     row("writing, engine, slower memory (rest)", none(), &|time| part(time.other_seconds, time));
-    row("waiting, or other programs", none(), &|time| part(time.waiting_seconds, time));
+    row("waiting", none(), &|time| part(time.waiting_seconds, time));
+    row("ready, but other programs ran", none(), &|time| part(time.other_programs_seconds, time));
     row("(of it all within the system's kernel)", none(), &|time| {
         time.kernel_seconds.map_or_else(|| "-".to_owned(), |seconds| part(seconds, time))
     });

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -21,6 +21,7 @@ const MOST: Duration = Duration::from_millis(1500);
 const IN_CACHE: Duration = Duration::from_millis(60);
 /// Memory that each thread reads: beyond its share of the caches.
 const MEMORY_BYTES: usize = 64 << 20;
+const PIECE_BYTES: usize = 1 << 20;
 const MIB: f64 = 1_048_576.0;
 
 /// Rates in MiB a second.
@@ -38,7 +39,7 @@ pub struct Limits {
     pub generate: f64,
     /// The kernel that checks.
     pub kernel: &'static str,
-    /// Reading memory, all threads.
+    /// Reading memory, all threads at once, for a second of the processor time of each.
     pub memory_reads: f64,
 }
 
@@ -98,25 +99,28 @@ fn bare_reads(members: &[PathBuf], member_bytes: u64, threads: usize) -> anyhow:
     Ok((mib / seconds(took), mib / seconds(processor_time)))
 }
 
+/// All threads at once, each for its own processor time: what other programs take of the processors does not count.
 fn memory_reads(threads: usize, bytes: usize) -> f64 {
-    let bytes = (bytes / uraid_parity::UNIT_BYTES).max(1) * uraid_parity::UNIT_BYTES;
-    let mut blocks: Vec<Vec<u8>> = vec![vec![1; bytes]; threads];
-    // Memory that was never written to is one page of zeros.
-    blocks.iter_mut().for_each(|block| block.fill(0));
-    let (blocks, stop, read) = (&blocks, AtomicBool::new(false), AtomicU64::new(0));
-    let index = AtomicU64::new(0);
-    let begun = Instant::now();
-    on_threads(threads, || {
-        let mine = &blocks[index.fetch_add(1, Ordering::Relaxed) as usize % threads];
-        while !stop.load(Ordering::Relaxed) {
-            // To tell that all is zero all has to be read.
-            if std::hint::black_box(uraid_parity::is_zero(mine)) {
-                read.fetch_add(mine.len() as u64, Ordering::Relaxed);
+    let pieces = (bytes / PIECE_BYTES).max(1);
+    // To tell that all is zero all has to be read. Memory that was never written to is one page of zeros.
+    let mut block = vec![1_u8; pieces * PIECE_BYTES];
+    block.fill(0);
+    // The first call chooses a kernel.
+    let warm = uraid_parity::is_zero(&block[..PIECE_BYTES]);
+    let one = || {
+        let mut block = block.clone();
+        block.fill(0);
+        let (mut read, mut passed) = (0, Duration::ZERO);
+        let before = thread_time();
+        while passed < IN_CACHE {
+            for piece in block.chunks_exact(PIECE_BYTES) {
+                read += PIECE_BYTES * usize::from(std::hint::black_box(uraid_parity::is_zero(piece)));
             }
-            stop.fetch_or(begun.elapsed() > IN_CACHE * 2, Ordering::Relaxed);
+            passed = thread_time().saturating_sub(before);
         }
-    });
-    read.load(Ordering::Relaxed) as f64 / MIB / seconds(begun.elapsed())
+        read as f64 / MIB / seconds(passed)
+    };
+    if warm { on_threads(threads, one).into_iter().sum() } else { 0.0 }
 }
 
 fn on_threads<R: Send>(threads: usize, work: impl Fn() -> R + Sync) -> Vec<R> {
