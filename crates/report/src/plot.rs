@@ -113,7 +113,8 @@ pub fn html_page(title: &str, paragraphs: &[String], charts: &[BarChart], table:
     let title = escaped(title);
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>{title}</title>\n\
-         <style>body{{font-family:sans-serif;max-width:60em;margin:2em auto}}pre{{overflow-x:auto}}svg{{max-width:100%;height:auto}}</style>\n\
+         <style>body{{font-family:sans-serif;max-width:60em;margin:2em auto}}\
+         pre{{overflow-x:auto}}svg{{max-width:100%;height:auto}}</style>\n\
          </head>\n<body>\n<h1>{title}</h1>\n"
     );
     for paragraph in paragraphs {

@@ -5,7 +5,6 @@
 mod at_rest;
 mod bad_input;
 mod clients;
-mod compare;
 mod crash;
 mod lab;
 mod measure;

@@ -1,5 +1,7 @@
 //! `bench` and `quickstart`.
 
+mod compare;
+
 use std::process::Stdio;
 
 use crate::lab::{Lab, PATIENCE, eventually};

@@ -99,7 +99,8 @@ fn read(path: &Path) -> anyhow::Result<Vec<Machine>> {
     let mut machines = if report.is_some() { report.into_iter().collect() } else { log::machines(&text) };
     if machines.is_empty() {
         bail!(
-            "{shown}: it holds no `raid6:` or `xor:` line of a kernel's log with a rate or a choice, and is no report saved with --json"
+            "{shown}: it holds no `raid6:` or `xor:` line of a kernel's log with a rate or a choice, \
+             and is no report saved with --json"
         );
     }
     let file = if path.as_os_str() == "-" { "stdin".into() } else { path.file_name().unwrap_or_default().to_string_lossy() };

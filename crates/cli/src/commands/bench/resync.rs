@@ -125,26 +125,15 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         bail!("a resync did not reach the end");
     }
     stop.check()?;
-    let parities = if args.level == Level::Raid6 { 2 } else { 1 };
-    let limits = limits(&paths, args.member_size, parities)?;
-    let first_name = if args.sparse { "first, sparse, all zeros" } else { "first, parity written" };
-    let second_name = if args.sparse { "second, sparse, parity right" } else { "second, parity right" };
-    let pass = |name, took: Took, writes| {
-        let seconds = took.wall.as_secs_f64().max(1e-6);
-        let measured = Measured {
-            seconds,
-            member_bytes: status.member_bytes as f64 * args.members as f64,
-            members: args.members,
-            parities,
-            writes,
-            processor_seconds: took.processor.all.as_secs_f64(),
-            kernel_seconds: took.processor.kernel.map(|time| time.as_secs_f64()),
-            queued_seconds: took.processor.queued.map(|time| time.as_secs_f64()),
-        };
-        let on_members = args.member_rate.map(|rate| OnMembers::new(&measured, rate));
-        Pass::new(name, status.member_bytes as f64 / seconds, args.members, Account::new(&measured, &limits), on_members, seconds)
+    let limits = limits(&paths, args.member_size, parities(args.level))?;
+    let names = if args.sparse {
+        ["first, sparse, all zeros", "second, sparse, parity right"]
+    } else {
+        ["first, parity written", "second, parity right"]
     };
-    let passes = vec![pass(first_name, first, !args.sparse), pass(second_name, second, false)];
+    let passes = [(names[0], first, !args.sparse), (names[1], second, false)];
+    let passes =
+        passes.map(|(name, took, writes)| Pass::new(name, &measured(args, status.member_bytes, &took, writes), args, &limits));
     report(
         &Report {
             processor: processor::name(),
@@ -153,11 +142,28 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
             bytes_per_member: status.member_bytes,
             chunk_bytes: status.chunk_bytes,
             sparse: args.sparse,
-            passes,
+            passes: passes.into(),
             limits,
         },
         args.json,
     )
+}
+
+fn parities(level: Level) -> usize {
+    if level == Level::Raid6 { 2 } else { 1 }
+}
+
+fn measured(args: &Args, bytes_per_member: u64, took: &Took, writes: bool) -> Measured {
+    Measured {
+        seconds: took.wall.as_secs_f64().max(1e-6),
+        member_bytes: bytes_per_member as f64 * args.members as f64,
+        members: args.members,
+        parities: parities(args.level),
+        writes,
+        processor_seconds: took.processor.all.as_secs_f64(),
+        kernel_seconds: took.processor.kernel.map(|time| time.as_secs_f64()),
+        queued_seconds: took.processor.queued.map(|time| time.as_secs_f64()),
+    }
 }
 
 /// The clocks when a pass began.
@@ -183,23 +189,32 @@ impl Begun {
 }
 
 impl Pass {
-    fn new(
-        pass: &'static str,
-        bytes_per_second: f64,
-        members: usize,
-        time: Account,
-        on_members: Option<OnMembers>,
-        seconds: f64,
-    ) -> Pass {
+    fn new(pass: &'static str, measured: &Measured, args: &Args, limits: &Limits) -> Pass {
+        let time = Account::new(measured, limits);
+        let bytes_per_second = measured.member_bytes / measured.seconds;
         Pass {
             pass,
-            seconds,
-            kib_per_second_and_member: (bytes_per_second / 1024.0) as u64,
-            mib_per_second: (bytes_per_second * members as f64 / f64::from(1 << 20)) as u64,
+            seconds: measured.seconds,
+            kib_per_second_and_member: (bytes_per_second / measured.members as f64 / 1024.0) as u64,
+            mib_per_second: (bytes_per_second / f64::from(1 << 20)) as u64,
             bound: time.bound.clone(),
             time,
-            on_members,
+            on_members: args.member_rate.map(|rate| OnMembers::new(measured, rate)),
         }
+    }
+
+    /// What is said of members of the speed asked for.
+    fn on_members_text(&self) -> Option<String> {
+        let on = self.on_members.as_ref()?;
+        let (bound, other) =
+            if on.bound == "members" { ("the members", "this machine") } else { ("this machine", "the members") };
+        Some(format!(
+            "{}, on members of {}/s: {} a member (estimate), bound by {bound}; {other} would be busy {:.0} % of the time",
+            self.pass,
+            human_bytes(on.member_bytes_per_second),
+            human_speed(on.kib_per_second_and_member),
+            on.other_busy * 100.0
+        ))
     }
 }
 
@@ -229,17 +244,7 @@ fn report(report: &Report, as_json: bool) -> anyhow::Result<Exit> {
     for pass in &report.passes {
         say(format_args!("{}: {}", pass.pass, pass.bound))?;
     }
-    for (pass, on) in report.passes.iter().filter_map(|pass| Some((pass, pass.on_members.as_ref()?))) {
-        let other = if on.bound == "members" { "this machine" } else { "the members" };
-        say(format_args!(
-            "{}, on members of {}/s: {} a member (estimate), bound by {}; {other} would be busy {:.0} % of the time",
-            pass.pass,
-            human_bytes(on.member_bytes_per_second),
-            human_speed(on.kib_per_second_and_member),
-            if on.bound == "members" { "the members" } else { "this machine" },
-            on.other_busy * 100.0
-        ))?;
-    }
+    report.passes.iter().filter_map(Pass::on_members_text).try_for_each(say)?;
     Ok(Exit::Done)
 }
 

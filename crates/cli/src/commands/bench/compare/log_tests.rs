@@ -115,7 +115,8 @@ fn checksum_lines_of_all_ages() {
     let found = machines(measured);
     assert_eq!(found[0].xor, [named("8regs", 1234.0), named("p5_mmx", 6229.0)]);
     assert_eq!(found[0].chosen_xor, Some(named("p5_mmx", 6229.0)));
-    let new = "raid6: skipped pq benchmark and selected avx512x4\nraid6: using avx512x2 recovery algorithm\nxor: using function: avx (24832.000 MB/sec)";
+    let new = "raid6: skipped pq benchmark and selected avx512x4\nraid6: using avx512x2 recovery algorithm\n\
+               xor: using function: avx (24832.000 MB/sec)";
     let found = machines(new);
     assert_eq!(
         (found.len(), &found[0].chosen, &found[0].chosen_xor),

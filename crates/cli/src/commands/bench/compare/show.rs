@@ -12,7 +12,7 @@ pub fn table(machines: &[Machine]) -> Table {
     (1..=machines.len()).for_each(|column| {
         table.right(column);
     });
-    let mut figures = |label: &str, figure: &dyn Fn(&Machine) -> Option<f64>| {
+    let mut figures = |label: &str, figure: Figure<'_>| {
         let cells: Vec<Option<f64>> = machines.iter().map(figure).collect();
         if cells.iter().any(Option::is_some) {
             table.row(std::iter::once(label.to_owned()).chain(cells.iter().map(|cell| with_ratio(*cell, cells[0]))));
@@ -49,12 +49,15 @@ fn words(table: &mut Table, label: &str, machines: &[Machine], word: &dyn Fn(&Ma
     }
 }
 
+/// What a row shows of a machine.
+type Figure<'a> = &'a dyn Fn(&Machine) -> Option<f64>;
+
 /// A row for each kernel that any machine has, in the order in which they come.
 fn by_kernel(
     machines: &[Machine],
     label: &str,
     rates: impl Fn(&Machine) -> &Vec<Named>,
-    figures: &mut dyn FnMut(&str, &dyn Fn(&Machine) -> Option<f64>),
+    figures: &mut dyn FnMut(&str, Figure<'_>),
 ) {
     let mut kernels: Vec<&str> = Vec::new();
     for named in machines.iter().flat_map(&rates) {

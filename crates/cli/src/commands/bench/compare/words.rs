@@ -40,7 +40,8 @@ fn ranking(machines: &[Machine], does: &str, figure: impl Fn(&Machine) -> Option
     Some(format!("{} {does}: {most:.0} MB/s, {}.", first.name, others.join(", ")))
 }
 
-/// How much of the difference between the fastest and the others is the processor's instructions, and how much its speed on the same code.
+/// How much of the difference between the fastest and the others is the processor's instructions, and how much its speed on the
+/// same code.
 fn same_code(machines: &[Machine]) -> Vec<String> {
     let ranked = ranked(machines, |machine| machine.best_generate().map(|named| named.mib_per_second));
     let Some((&(first, most), others)) = ranked.split_first() else { return Vec::new() };
@@ -52,7 +53,8 @@ fn same_code(machines: &[Machine]) -> Vec<String> {
         let rest = most / rate / same;
         let why = if rest > 1.02 {
             format!(
-                "the other {rest:.2} times come of code that {} has no figure of, and better code could make up for no more than those",
+                "the other {rest:.2} times come of code that {} has no figure of, and better \
+                 code could make up for no more than those",
                 other.name
             )
         } else {
@@ -101,7 +103,8 @@ fn resync(machine: &Machine, assumed_members: u64) -> String {
                 format!("; parity code takes a good part of the time, and alone would let it run {times:.1} times as fast")
             } else {
                 format!(
-                    "; parity code does not bound it (alone it would let it run {times:.0} times as fast), but moving the data does: memory, copying, member I/O"
+                    "; parity code does not bound it (alone it would let it run {times:.0} times as fast), \
+                     but moving the data does: memory, copying, member I/O"
                 )
             };
         }

@@ -94,8 +94,8 @@ impl Account {
         let percent = |seconds: f64| seconds / self.available_seconds.max(1e-9) * 100.0;
         let reached = rate / self.both_mib_per_second * 100.0;
         let mut text = format!(
-            "{part} is closest to its own limit, at {:.0} per cent of it; parity code and reads together would allow {:.0} MiB/s, of which \
-             {reached:.0} per cent were reached",
+            "{part} is closest to its own limit, at {:.0} per cent of it; parity code and reads together \
+             would allow {:.0} MiB/s, of which {reached:.0} per cent were reached",
             share * 100.0,
             self.both_mib_per_second
         );
