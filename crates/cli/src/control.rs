@@ -3,6 +3,8 @@
 //! One line of JSON each way: `{"op": "status"}`, `{"op": "fail", "member": {"name": "disk3", "path": "/srv/disk3"}}`, and
 //! `{"ok": ...}` or `{"error": "why"}` back.
 
+use std::fmt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -59,6 +61,10 @@ pub enum Request {
     Stop,
 }
 
+/// Why a member cannot be called what it is called.
+pub const NOT_UTF8: &str =
+    "its name is not UTF-8, and reports and the control socket hold nothing else; use a symbolic link to it";
+
 /// A member as it was named, and where that is for whoever has another current directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberName {
@@ -72,8 +78,11 @@ impl MemberName {
     /// The member at `path`, seen from the current directory.
     ///
     /// # Errors
-    /// There is no current directory.
+    /// There is no current directory, or the name is not UTF-8, which the control socket's JSON has to be.
     pub fn new(path: &Path) -> std::io::Result<MemberName> {
+        if path.to_str().is_none() {
+            return Err(std::io::Error::new(ErrorKind::InvalidInput, format!("{}: {NOT_UTF8}", path.display())));
+        }
         Ok(MemberName { name: path.display().to_string(), path: full(path)? })
     }
 }
@@ -99,11 +108,29 @@ pub struct Running {
     pub fuse: Vec<PathBuf>,
     /// The speed of the run under way, in KiB per second and member; 0 when nothing runs.
     pub speed_kib_s: u64,
+    /// Where the members are, in the order of the array's own list; their names there are seen from its owner's directory.
+    pub member_paths: Vec<String>,
     /// Seconds until the run ends at that speed; `None` when nothing runs or it stands still.
     pub finish_s: Option<u64>,
     /// The array.
     pub array: Status,
 }
+
+/// The array may run, but its control socket is not for this user.
+#[derive(Debug)]
+pub struct Denied {
+    name: String,
+    path: PathBuf,
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Denied { name, path } = self;
+        write!(f, "{name}: {}: permission denied; only the user who runs the array may ask it", path.display())
+    }
+}
+
+impl std::error::Error for Denied {}
 
 /// Asks the running array `name` and gives what it answered.
 ///
@@ -116,6 +143,9 @@ pub fn call(name: &str, request: &Request) -> anyhow::Result<Value> {
         _ => SOON,
     };
     let mut answer = control::Client::call(&path, &serde_json::to_value(request)?, patience).map_err(|error| match error {
+        ServeError::NotRunning { path, source } if source.kind() == ErrorKind::PermissionDenied => {
+            Denied { name: name.to_owned(), path }.into()
+        }
         ServeError::NotRunning { .. } => anyhow::anyhow!("{name}: no such array is running{}", others()),
         other => other.into(),
     })?;

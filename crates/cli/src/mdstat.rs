@@ -137,8 +137,16 @@ mod tests {
             last_sync: None,
             bitmap: None,
         };
-        let running =
-            Running { name: "md0".into(), pid: 1, nbd: vec![], fuse: vec![], speed_kib_s: 10_240, finish_s: Some(2), array };
+        let running = Running {
+            name: "md0".into(),
+            pid: 1,
+            nbd: vec![],
+            fuse: vec![],
+            member_paths: vec![],
+            speed_kib_s: 10_240,
+            finish_s: Some(2),
+            array,
+        };
         // A recovery of three loop devices in Linux 6.1, the order of members apart.
         assert_eq!(
             array_status(&running).to_string(),

@@ -12,7 +12,7 @@ use uraid_device::{Device, DeviceError, FileDevice, OpenOptions};
 use uraid_serve::control as sockets;
 use uuid::Uuid;
 
-use crate::control::{self, Running, full};
+use crate::control::{self, NOT_UTF8, Running, full};
 use crate::output::{note, usage};
 use crate::present::parse_uuid;
 
@@ -95,9 +95,8 @@ fn open_patiently(path: &Path, open: OpenOptions, until: Instant) -> Result<File
 
 /// The running array that has the member at `path`.
 pub fn owner_of(path: &Path) -> Option<Running> {
-    let path = full(path).ok()?;
-    let has =
-        |running: &Running| running.array.members.iter().any(|member| full(Path::new(&member.name)).is_ok_and(|own| own == path));
+    let path = full(path).ok()?.to_string_lossy().into_owned();
+    let has = |running: &Running| running.member_paths.contains(&path);
     sockets::list().unwrap_or_default().iter().filter_map(|name| control::running(name).ok()).find(has)
 }
 
@@ -123,12 +122,15 @@ pub fn assemble(paths: &[PathBuf], which: &WhichArgs, open: OpenOptions, options
     Ok(assembly)
 }
 
-/// Refuses one medium that is given twice, under one name or two, before the second lock finds the first.
+/// Refuses names that cannot be shown or told, and one medium that is given twice, under one name or two, before the second lock finds the first.
 ///
 /// # Errors
 /// Which.
 pub fn refuse_repeated(paths: &[PathBuf]) -> anyhow::Result<()> {
     for (index, path) in paths.iter().enumerate() {
+        if path.to_str().is_none() {
+            return Err(usage(format!("{}: {NOT_UTF8}", path.display())));
+        }
         let earlier = &paths[..index];
         if earlier.contains(path) {
             return Err(usage(format!("{} is given twice", path.display())));

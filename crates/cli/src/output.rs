@@ -64,13 +64,36 @@ pub fn chain(error: &anyhow::Error) -> String {
     })
 }
 
+/// `text` with control characters written out, for names that come from a disk or a file system: none of them moves the cursor,
+/// changes a colour or begins a line that looks as if it were ours.
+pub fn one_line(text: &str) -> String {
+    written_out(text, |_| false)
+}
+
+fn written_out(text: &str, stays: impl Fn(char) -> bool) -> String {
+    let write = |mut all: String, character: char| {
+        if character.is_control() && !stays(character) {
+            all.extend(character.escape_default());
+        } else {
+            all.push(character);
+        }
+        all
+    };
+    text.chars().fold(String::with_capacity(text.len()), write)
+}
+
+/// What is printed: lines as they are, other control characters written out.
+fn lines(text: impl fmt::Display) -> String {
+    written_out(&text.to_string(), |character| matches!(character, '\n' | '\t'))
+}
+
 /// Prints a line to standard output. That its reader has gone (`| head`) stops no command.
 ///
 /// # Errors
 /// Standard output takes no more: a full disk.
 pub fn say(text: impl fmt::Display) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+    match writeln!(out, "{}", lines(text)).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
     }
@@ -88,7 +111,7 @@ pub fn say_json<T: Serialize>(report: &str, payload: &T) -> anyhow::Result<()> {
 /// Prints a line for people to standard error; never fails.
 pub fn note(text: impl fmt::Display) {
     // Nobody is left to be told of a standard error that is closed.
-    let _ = writeln!(io::stderr(), "uraid: {text}");
+    let _ = writeln!(io::stderr(), "uraid: {}", lines(text));
 }
 
 /// Logs to standard error: warnings, and more with `-v`; `URAID_LOG` takes a filter of the usual form.
@@ -103,4 +126,15 @@ pub fn start_logging(verbose: u8) {
     // What is detached goes on to write to a log.
     let coloured = io::stderr().is_terminal() && !crate::daemon::is_detached();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(coloured).with_target(false).init();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_control_character_reaches_a_terminal() {
+        assert_eq!(one_line("vm\nState : clean\u{1b}[2J\u{7f}\u{9b}ä"), "vm\\nState : clean\\u{1b}[2J\\u{7f}\\u{9b}ä");
+        assert_eq!(lines("a\n\tb\r\u{1b}[H"), "a\n\tb\\r\\u{1b}[H");
+    }
 }

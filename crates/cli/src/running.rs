@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use uraid_array::core::{Command, Status};
 use uraid_array::{Array, Assembly, RunOptions};
 use uraid_engine::SyncKind;
 use uraid_report::Rate;
 use uraid_serve::control::{Server, socket_path};
-use uraid_serve::{ArrayTarget, ByteTarget, FuseFile, FuseOptions, Listen, NbdOptions, NbdServer, ServeError, Target};
+use uraid_serve::{
+    ArrayTarget, ByteTarget, FuseFile, FuseOptions, Listen, MountPoint, NbdOptions, NbdServer, NbdSocket, ServeError, Target,
+};
 
 use crate::control::{MemberName, Request, Running, full};
 
@@ -119,33 +120,37 @@ impl Owner {
                 }
                 other => other.into(),
             })?;
+        // Whatever is wrong with a front end is found before the array is started, which writes.
+        let sockets = front_ends.nbd.iter().map(|listen| NbdSocket::bind(listen, front_ends.nbd_allow_remote));
+        let sockets = sockets.collect::<Result<Vec<_>, _>>()?;
+        let points = front_ends.fuse.iter().map(|path| MountPoint::prepare(path)).collect::<Result<Vec<_>, _>>()?;
         let array = Array::start(assembly, options);
         let _first = shared.array.set(array.clone());
         let mut owner = Owner { shared, array, nbd: Vec::new(), fuse: Vec::new(), control, wakes };
-        if let Err(error) = owner.serve(front_ends) {
+        if let Err(error) = owner.serve(sockets, points) {
             owner.end(true).map_err(anyhow::Error::msg)?;
             return Err(error);
         }
         Ok(owner)
     }
 
-    fn serve(&mut self, front_ends: &FrontEnds) -> anyhow::Result<()> {
+    fn serve(&mut self, sockets: Vec<NbdSocket>, points: Vec<MountPoint>) -> anyhow::Result<()> {
         // One adapter for all, so that unaligned writes through different front ends cannot undo each other.
         let target: Arc<dyn Target> = Arc::new(ByteTarget::new(Arc::new(ArrayTarget::new(self.array.clone()))));
-        for listen in &front_ends.nbd {
+        for socket in sockets {
             let options = NbdOptions {
                 name: self.shared.name.clone(),
                 description: self.array.status().map(|status| describe(&status)).unwrap_or_default(),
-                allow_remote: front_ends.nbd_allow_remote,
                 ..NbdOptions::default()
             };
-            self.nbd.push(NbdServer::start(Arc::clone(&target), listen.clone(), options)?);
+            self.nbd.push(NbdServer::start_on(Arc::clone(&target), socket, options)?);
         }
-        for path in &front_ends.fuse {
-            self.fuse.push(FuseFile::start(Arc::clone(&target), path, &FuseOptions::default())?);
+        for point in points {
+            self.fuse.push(FuseFile::start_on(Arc::clone(&target), point, &FuseOptions::default())?);
         }
         let _first = self.shared.nbd.set(self.nbd.iter().map(|server| server.address().to_string()).collect());
-        let _first = self.shared.fuse.set(self.fuse.iter().map(|file| file.path().to_owned()).collect());
+        let _first =
+            self.shared.fuse.set(self.fuse.iter().map(|file| file.path().to_string_lossy().into_owned().into()).collect());
         Ok(())
     }
 
@@ -216,7 +221,7 @@ impl Owner {
 }
 
 fn watch_signals(wake: Sender<Wake>) -> anyhow::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot catch signals")?;
+    let mut signals = Signals::new(crate::signals::to_end_by()).context("cannot catch signals")?;
     let watch = move || {
         for signal in signals.forever() {
             // The owner that has ended is stopping already.
@@ -225,6 +230,11 @@ fn watch_signals(wake: Sender<Wake>) -> anyhow::Result<()> {
     };
     std::thread::Builder::new().name("signals".into()).spawn(watch).context("cannot start a thread")?;
     Ok(())
+}
+
+/// Where the member is that the array calls `name`.
+fn path_of(name: &str) -> String {
+    full(Path::new(name)).map_or_else(|_| name.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
 /// `raid6 of 16, left-symmetric`.
@@ -282,6 +292,7 @@ impl Shared {
             nbd: self.nbd.get().cloned().unwrap_or_default(),
             fuse: self.fuse.get().cloned().unwrap_or_default(),
             speed_kib_s,
+            member_paths: status.members.iter().map(|member| path_of(&member.name)).collect(),
             finish_s,
             array: status,
         })

@@ -30,10 +30,10 @@ mod unaligned;
 
 pub use array_target::ArrayTarget;
 pub use error::ServeError;
-pub use fuse::{FuseFile, FuseOptions};
+pub use fuse::{FuseFile, FuseOptions, MountPoint};
 pub use listen::Listen;
 pub use memory::MemoryTarget;
-pub use nbd::{NbdLimits, NbdOptions, NbdServer};
+pub use nbd::{NbdLimits, NbdOptions, NbdServer, NbdSocket};
 pub use target::{Reply, Request, Target, TargetError};
 pub use unaligned::ByteTarget;
 

@@ -12,7 +12,7 @@ use uraid_serve::{Listen, control as sockets};
 
 use crate::control::Running;
 use crate::daemon;
-use crate::members::{Found, WhichArgs, owner_of, read_alone, refuse_repeated, scan_all};
+use crate::members::{Found, WhichArgs, owner_of, read_alone, refuse_member_as, refuse_repeated, scan_all};
 use crate::output::{Exit, note, say, say_json, usage};
 use crate::running::{FrontEnds, Owner};
 use crate::sizes;
@@ -148,6 +148,7 @@ fn refuse_remote(args: &Args) -> anyhow::Result<()> {
 /// would be started; only members that the array itself has left behind are passed over.
 fn assemble(args: &Args) -> anyhow::Result<Assembly> {
     refuse_repeated(&args.members)?;
+    args.fuse.iter().try_for_each(|path| refuse_member_as("--fuse", path, &args.members))?;
     let open = if args.read_only { read_alone() } else { OpenOptions::own() };
     let open = OpenOptions { logical_block_bytes: args.which.logical_block_size, ..open };
     let Found { candidates, refused } = scan_all(&args.members, open);

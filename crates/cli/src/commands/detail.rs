@@ -11,7 +11,7 @@ use uraid_report::{Table, human_bytes};
 
 use crate::control;
 use crate::members::{WhichArgs, scan_all};
-use crate::output::{Exit, say, say_json};
+use crate::output::{Exit, one_line, say, say_json};
 use crate::present::{kib, md_uuid, time, version};
 
 /// Options.
@@ -73,7 +73,7 @@ fn running_text(name: &str, status: &Status) -> String {
     if let Some(bitmap) = &status.bitmap {
         lines.put("Bitmap", format!("{} of {} bits set, {} a bit", bitmap.set, bitmap.bits, human_bytes(bitmap.chunk_bytes)));
     }
-    lines.put("Name", &status.name);
+    lines.put("Name", one_line(&status.name));
     lines.put("UUID", uuid::Uuid::parse_str(&status.uuid).map_or(status.uuid.clone(), md_uuid));
     lines.put("Events", status.events);
     if let Some(sync) = &status.sync {
@@ -123,7 +123,8 @@ fn exit(arrays: &[ArraySurvey]) -> anyhow::Result<Exit> {
 }
 
 fn at_rest_text(array: &ArraySurvey) -> String {
-    let mut lines = Lines::new(format!("{} (at rest):", if array.name.is_empty() { "array" } else { &array.name }));
+    let name = if array.name.is_empty() { "array".to_owned() } else { one_line(&array.name) };
+    let mut lines = Lines::new(format!("{name} (at rest):"));
     lines.put("Version", version(array.minor));
     lines.put("Creation Time", time(array.created_seconds));
     lines.put("Raid Level", array.level);

@@ -1,6 +1,6 @@
 //! `uraid status`.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use uraid_types::Level;
 
 use crate::control::{self, Running};
 use crate::mdstat::array_status;
-use crate::output::{Exit, say, say_json};
+use crate::output::{Exit, note, say, say_json};
 use crate::signals::Stop;
 
 /// How often `--watch` looks.
@@ -58,7 +58,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let stop = Stop::listen()?;
     loop {
         if std::io::stdout().is_terminal() && !args.json {
-            say(CLEAR)?;
+            clear()?;
         }
         let (exit, arrays) = show(args)?;
         if arrays == 0 || stop.asked() {
@@ -71,12 +71,28 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     }
 }
 
+/// Empties the terminal.
+fn clear() -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(CLEAR.as_bytes()).and_then(|()| out.flush())
+}
+
+/// The running array `name` of a list; `None` when it has stopped since. One that may not be asked is named.
+fn listed(name: &str) -> Option<Running> {
+    match control::running(name) {
+        Err(error) if error.is::<control::Denied>() => {
+            note(error);
+            None
+        }
+        other => other.ok(),
+    }
+}
+
 /// Prints what runs, and says how many arrays that were.
 fn show(args: &Args) -> anyhow::Result<(Exit, usize)> {
     let all = match &args.name {
         Some(name) => vec![control::running(name)?],
-        // One that has stopped since it was listed is not running.
-        None => sockets::list()?.iter().filter_map(|name| control::running(name).ok()).collect(),
+        None => sockets::list()?.iter().filter_map(|name| listed(name)).collect(),
     };
     let unwell = all.iter().any(|running| running.array.degraded > 0 || running.array.broken.is_some());
     let count = all.len();

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "all of this crate is tests; a helper that panics fails its test")]
 
+mod adversary;
 mod at_rest;
 mod bad_input;
 mod clients;

@@ -20,6 +20,9 @@ use rustix::mount::UnmountFlags;
 use self::filesystem::{ArrayFile, Gate};
 use crate::{ByteTarget, ServeError, Target};
 
+/// Why a file cannot be a mount point.
+const MOUNTED: &str = "something is mounted on it already";
+
 /// How a FUSE file is mounted.
 #[derive(Clone, Debug, Default)]
 pub struct FuseOptions {
@@ -27,11 +30,39 @@ pub struct FuseOptions {
     pub allow_other: bool,
 }
 
+/// Where a FUSE file is to be. One that had to be made is removed when this is dropped.
+pub struct MountPoint {
+    /// In full, as the kernel knows mounts.
+    path: PathBuf,
+    created: bool,
+}
+
+impl MountPoint {
+    /// Sees to it that `path` is a regular file on which nothing is mounted, so that whatever stands in the way is known before an
+    /// array is started for it.
+    ///
+    /// # Errors
+    /// `path` is no regular file, something is mounted there (also a dead FUSE mount), or it cannot be made.
+    pub fn prepare(path: &Path) -> Result<MountPoint, ServeError> {
+        let mut point = MountPoint { path: path.to_owned(), created: prepare(path)? };
+        point.path = path.canonicalize().map_err(ServeError::file(path, "resolve the path"))?;
+        Ok(point)
+    }
+}
+
+impl Drop for MountPoint {
+    fn drop(&mut self) {
+        if self.created {
+            remove(&self.path);
+        }
+    }
+}
+
 /// A mounted FUSE file. It is unmounted when dropped.
 pub struct FuseFile {
     path: PathBuf,
-    /// The mount point was made for this and goes with it.
-    created: bool,
+    /// Goes when the file is unmounted.
+    point: Option<MountPoint>,
     gate: Arc<Gate>,
     session: Option<BackgroundSession>,
 }
@@ -43,15 +74,18 @@ impl FuseFile {
     /// # Errors
     /// `path` is no regular file, something is mounted there (also a dead FUSE mount), or mounting fails.
     pub fn start(target: Arc<dyn Target>, path: &Path, options: &FuseOptions) -> Result<FuseFile, ServeError> {
-        let created = prepare(path)?;
-        let remove_again = |error| {
-            if created {
-                remove(path);
-            }
-            error
-        };
-        // The kernel knows mounts by their full path.
-        let path = path.canonicalize().map_err(ServeError::file(path, "resolve the path")).map_err(remove_again)?;
+        FuseFile::start_on(target, MountPoint::prepare(path)?, options)
+    }
+
+    /// Shows `target` as the regular file at `point`.
+    ///
+    /// # Errors
+    /// Something has been mounted there meanwhile, or mounting fails.
+    pub fn start_on(target: Arc<dyn Target>, point: MountPoint, options: &FuseOptions) -> Result<FuseFile, ServeError> {
+        let path = point.path.clone();
+        if is_mount_point(&path) {
+            return Err(ServeError::MountPoint { path, reason: MOUNTED.to_owned() });
+        }
         let target = ByteTarget::over(target);
         let gate = Gate::new(Arc::clone(&target));
         let file = ArrayFile::new(&*target, Arc::clone(&gate));
@@ -62,8 +96,8 @@ impl FuseFile {
         // One thread takes requests, so that they reach the target in the kernel's order; it waits for none of them.
         config.n_threads = Some(1);
         let mounted = fuser::Session::new(file, &path, &config).and_then(fuser::Session::spawn);
-        let session = mounted.map_err(ServeError::file(&path, "mount the FUSE file")).map_err(remove_again)?;
-        Ok(FuseFile { path, created, gate, session: Some(session) })
+        let session = mounted.map_err(ServeError::file(&path, "mount the FUSE file"))?;
+        Ok(FuseFile { path, point: Some(point), gate, session: Some(session) })
     }
 
     /// The file.
@@ -95,9 +129,7 @@ impl FuseFile {
 
     fn end(&mut self) {
         self.gate.close();
-        if self.created {
-            remove(&self.path);
-        }
+        self.point = None;
     }
 }
 
@@ -136,7 +168,7 @@ fn prepare(path: &Path) -> Result<bool, ServeError> {
         // The kernel may still remember the attributes of a dead mount, but it opens nothing there.
         Ok(_) if is_mount_point(path) => match File::open(path) {
             Err(error) if is_dead(&error) => unfit(dead()),
-            _ => unfit("something is mounted on it already".into()),
+            _ => unfit(MOUNTED.into()),
         },
         Ok(_) => Ok(false),
     }

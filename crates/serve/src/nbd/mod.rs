@@ -8,4 +8,4 @@ pub mod negotiate;
 pub mod proto;
 mod server;
 
-pub use server::{NbdLimits, NbdOptions, NbdServer};
+pub use server::{NbdLimits, NbdOptions, NbdServer, NbdSocket};

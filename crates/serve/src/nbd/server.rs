@@ -97,6 +97,23 @@ pub(super) struct Shop {
     connection_ended: Condvar,
 }
 
+/// A socket for an NBD server to come. Clients that connect wait until it is served; dropped, it is unlinked.
+pub struct NbdSocket {
+    listener: Listener,
+    stop_accepting: StopAccepting,
+}
+
+impl NbdSocket {
+    /// Listens, so that whatever stands in the way is known before an array is started for it.
+    ///
+    /// # Errors
+    /// The address is taken, cannot be listened on, or is beyond loopback and not `allow_remote`.
+    pub fn bind(listen: &Listen, allow_remote: bool) -> Result<NbdSocket, ServeError> {
+        let (listener, stop_accepting) = Listener::bind(listen, allow_remote)?;
+        Ok(NbdSocket { listener, stop_accepting })
+    }
+}
+
 /// A running NBD server. It stops when dropped.
 pub struct NbdServer {
     shop: Arc<Shop>,
@@ -111,8 +128,17 @@ impl NbdServer {
     /// # Errors
     /// The address is taken, cannot be listened on, or is beyond loopback without leave; the name or the description is too long.
     pub fn start(target: Arc<dyn Target>, listen: Listen, options: NbdOptions) -> Result<NbdServer, ServeError> {
+        let socket = NbdSocket::bind(&listen, options.allow_remote)?;
+        NbdServer::start_on(target, socket, options)
+    }
+
+    /// Serves `target` to whoever connects to `socket`.
+    ///
+    /// # Errors
+    /// The name or the description is too long, or there is no thread for it.
+    pub fn start_on(target: Arc<dyn Target>, socket: NbdSocket, options: NbdOptions) -> Result<NbdServer, ServeError> {
         let target = ByteTarget::over(target);
-        let NbdOptions { name, description, allow_remote, mut limits } = options;
+        let NbdOptions { name, description, mut limits, .. } = options;
         if name.len() > MAX_STRING_BYTES || description.len() > MAX_STRING_BYTES {
             return Err(ServeError::BadExport { limit_bytes: MAX_STRING_BYTES });
         }
@@ -125,7 +151,7 @@ impl NbdServer {
             preferred_bytes: preferred(target.preferred_bytes(), limits.payload_bytes),
             max_payload_bytes: limits.payload_bytes,
         };
-        let (listener, stop_accepting) = Listener::bind(&listen, allow_remote)?;
+        let NbdSocket { listener, stop_accepting } = socket;
         let address = listener.address();
         let shop = Arc::new(Shop {
             target,

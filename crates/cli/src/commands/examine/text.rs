@@ -10,6 +10,7 @@ use uraid_types::{Layout, Level, SectorCount};
 use uuid::Uuid;
 
 use super::{Examined, Found};
+use crate::output::one_line;
 use crate::present::{both_units, decimal, md_uuid, time, version};
 
 /// Ranges of a bad-block log that are listed.
@@ -39,7 +40,7 @@ fn superblock(lines: &mut Lines, found: &Found, candidate: Option<&Candidate>) {
     lines.put("Version", version(found.minor));
     lines.put("Feature Map", format!("{:#x}", fields.feature_map));
     lines.put("Array UUID", md_uuid(fields.set_uuid));
-    lines.put("Name", String::from_utf8_lossy(&fields.set_name));
+    lines.put("Name", one_line(&String::from_utf8_lossy(&fields.set_name)));
     lines.put("Creation Time", time(seconds(fields.ctime)));
     lines.put("Raid Level", level.map_or(fields.level.to_string(), |level| level.to_string()));
     lines.put("Raid Devices", fields.raid_disks);
@@ -263,7 +264,7 @@ pub fn brief(all: &[Examined]) -> Vec<String> {
         match lines.iter_mut().find(|(id, ..)| *id == superblock.array_id) {
             Some((_, _, spares)) => *spares += is_spare,
             None => {
-                let name = String::from_utf8_lossy(&superblock.name).into_owned();
+                let name = one_line(&String::from_utf8_lossy(&superblock.name));
                 let short = name.rsplit_once(':').map_or(&*name, |(_, short)| short);
                 let (metadata, uuid) = (version(superblock.minor), md_uuid(superblock.array_id));
                 let line = format!("ARRAY /dev/md/{short}  metadata={metadata} UUID={uuid} name={name}");
