@@ -42,7 +42,9 @@ fn parity_of_too_many() {
             assert_eq!(error, Err(GeometryError::TooWide { level, most: 255, found: usize::from(found) }));
         }
     }
-    assert!(Geometry::new(&shape(Level::Raid1, 1920, 0, 8)).is_ok() && Geometry::new(&shape(Level::Raid10, 1920, 8, 800)).is_ok());
+    assert!(
+        Geometry::new(&shape(Level::Raid1, 1920, 0, 8)).is_ok() && Geometry::new(&shape(Level::Raid10, 1920, 8, 800)).is_ok()
+    );
 }
 
 #[test]
