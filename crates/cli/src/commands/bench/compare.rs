@@ -123,7 +123,9 @@ fn text_of(path: &Path) -> std::io::Result<String> {
     } else {
         std::fs::File::open(path)?.take(MOST_BYTES).read_to_end(&mut bytes)?;
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    // The text goes to a terminal in part: nothing that steers it.
+    let steers = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\r' | '\t');
+    Ok(String::from_utf8_lossy(&bytes).replace(steers, ""))
 }
 
 /// A warning for rates that were taken on other stripes than the first machine's.

@@ -19,6 +19,8 @@ enum Fact {
     Resync(f64),
     /// `[16/16]` of `/proc/mdstat`.
     Members(u64),
+    /// Blocks of parity in a stripe: `md0 : active raid6 ..` of `/proc/mdstat`.
+    Parities(u64),
     Processor(String),
     /// A line of a kernel's log on something else: what comes after it may be of the same machine.
     OtherLog,
@@ -51,6 +53,7 @@ struct Reader {
     prose: bool,
     samples: Vec<f64>,
     members: Option<u64>,
+    parities: Option<u64>,
 }
 
 impl Reader {
@@ -59,6 +62,7 @@ impl Reader {
             Fact::OtherLog => return,
             Fact::Prose => return self.prose = true,
             Fact::Members(count) => return self.members = Some(*count),
+            Fact::Parities(count) => return self.parities = Some(*count),
             _ => {}
         }
         if self.is_another_machine(&fact) {
@@ -76,7 +80,7 @@ impl Reader {
             Fact::ChosenXor(named) => choose_xor(machine, named),
             Fact::Resync(rate) => self.samples.push(rate),
             Fact::Processor(name) => machine.processor = Some(name),
-            Fact::Members(_) | Fact::OtherLog | Fact::Prose => {}
+            Fact::Members(_) | Fact::Parities(_) | Fact::OtherLog | Fact::Prose => {}
         }
     }
 
@@ -99,7 +103,7 @@ impl Reader {
                 let other = machine.processor.as_ref().is_none_or(|processor| processor != name);
                 other && (!machine.is_empty() || !self.samples.is_empty())
             }
-            Fact::Resync(_) | Fact::Members(_) | Fact::OtherLog | Fact::Prose => false,
+            Fact::Resync(_) | Fact::Members(_) | Fact::Parities(_) | Fact::OtherLog | Fact::Prose => false,
         }
     }
 
@@ -110,12 +114,12 @@ impl Reader {
                 what: "resync".to_owned(),
                 kib_per_second_and_member: median,
                 members: self.members,
-                parities: 2,
+                parities: self.parities.unwrap_or(2),
                 bound: None,
             });
         }
         self.samples.clear();
-        self.members = None;
+        (self.members, self.parities) = (None, None);
         let machine = std::mem::take(&mut self.current);
         if !machine.is_empty() {
             self.done.push(machine);
@@ -173,7 +177,11 @@ fn is_checksum(line: &str) -> bool {
 }
 
 fn fact(line: &str, is_log: bool, after_xor: bool) -> Fact {
-    let named = raid6(line).or_else(|| checksum(line, after_xor)).or_else(|| resync(line)).or_else(|| members(line));
+    let named = raid6(line)
+        .or_else(|| checksum(line, after_xor))
+        .or_else(|| resync(line))
+        .or_else(|| members(line))
+        .or_else(|| parities(line));
     named.or_else(|| processor(line, is_log)).unwrap_or(if is_log || is_like_a_log(line) { Fact::OtherLog } else { Fact::Prose })
 }
 
@@ -184,7 +192,8 @@ fn is_like_a_log(line: &str) -> bool {
 }
 
 fn rate(text: &str) -> Option<f64> {
-    text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate >= 0.0)
+    // Beyond any memory there is: no rate, but a slip.
+    text.parse().ok().filter(|rate: &f64| (0.0..1e9).contains(rate))
 }
 
 fn named(kernel: &str, mib_per_second: f64) -> Named {
@@ -239,9 +248,18 @@ fn resync(line: &str) -> Option<Fact> {
 
 /// The counts of `/proc/mdstat`: `algorithm 2 [16/16] [UUUUUUUUUUUUUUUU]`.
 fn members(line: &str) -> Option<Fact> {
-    let (counts, _) = line.split_once("] [U")?;
+    let (counts, _) = line.split_once("] [U").or_else(|| line.split_once("] [_"))?;
     let (all, _) = counts.rsplit_once('[')?.1.split_once('/')?;
     all.parse().ok().filter(|count| (3..=1024).contains(count)).map(Fact::Members)
+}
+
+fn parities(line: &str) -> Option<Fact> {
+    let (_, words) = line.split_once(" : active ")?;
+    match words.split_whitespace().find(|word| word.starts_with("raid"))? {
+        "raid6" => Some(Fact::Parities(2)),
+        "raid4" | "raid5" => Some(Fact::Parities(1)),
+        _ => None,
+    }
 }
 
 /// Families by which a heading names a processor.

@@ -133,7 +133,10 @@ fn resync_speeds_are_the_median_of_those_seen() {
                 [=>..]  resync = 19.0% (1/2) finish=4.1min speed=35000K/sec\n";
     let found = machines(text);
     let resync = found[0].main_resync().unwrap();
-    assert_eq!((resync.kib_per_second_and_member, resync.members), (34671.0, Some(16)));
+    assert_eq!((resync.kib_per_second_and_member, resync.members, resync.parities), (34671.0, Some(16), 2));
+    let found = machines("md1 : active (read-only) raid5 a[0]\n [5/4] [_UUUU]\n resync = 1% speed=1000K/sec");
+    let resync = found[0].main_resync().unwrap();
+    assert_eq!((resync.members, resync.parities), (Some(5), 1));
 }
 
 #[test]

@@ -34,7 +34,8 @@ pub fn machine(text: &str) -> Result<Option<Machine>, String> {
 }
 
 fn text_of(value: &Value) -> Option<String> {
-    value.as_str().map(str::to_owned)
+    // The text goes to a terminal: nothing that steers it.
+    value.as_str().map(|text| text.chars().filter(|letter| !letter.is_control()).collect())
 }
 
 fn rates(kernels: &Value, field: &str) -> Vec<Named> {
@@ -89,7 +90,7 @@ mod tests {
     #[test]
     fn reports_of_one_machine_come_together() {
         let text = r#"{"uraid":"0","report":"bench-parity","schema":1,"data_disks":6,"block_bytes":4096,"fastest_recovery":"avx2x2",
-            "kernels":[{"kernel":"avx2x4","missing":[],"mib_per_second":20726.0,"update_mib_per_second":10095.0},
+            "kernels":[{"kernel":"avx2\u001bx4","missing":[],"mib_per_second":20726.0,"update_mib_per_second":10095.0},
                        {"kernel":"avx512x4","missing":["avx512"],"mib_per_second":null}]}
             {"uraid":"0","report":"bench-resync","schema":1,"processor":"EPYC 7601","level":"raid6","members":16,
              "passes":[{"pass":"first","kib_per_second_and_member":34671}]}"#;
