@@ -57,7 +57,8 @@ fn sync(running: &Running) -> Option<SyncStatus> {
             speed_kib_s: running.speed_kib_s,
             finish_s: running.finish_s.unwrap_or(0),
         }),
-        None if is_pending(array) => Some(SyncStatus {
+        // Due and not running: the array is read-only, or the last run could not go on.
+        None if array.resync_pending => Some(SyncStatus {
             kind: SyncKind::Resync,
             phase: SyncPhase::Pending,
             done_sectors: 0,
@@ -67,10 +68,6 @@ fn sync(running: &Running) -> Option<SyncStatus> {
         }),
         None => None,
     }
-}
-
-fn is_pending(array: &Status) -> bool {
-    array.resync_pending && array.read_only
 }
 
 fn kind(name: &str) -> SyncKind {
