@@ -109,27 +109,29 @@ unsafe fn add_products<V: Vector, B: Blocks + ?Sized, const WITH_SUM: bool, cons
 ) {
     // SAFETY: the caller has the instructions, and LANES * V::BYTES bytes at `at` of every block.
     unsafe {
-        let mut number = 0;
-        while number + 2 <= blocks.count() {
-            let (a, b) = (blocks.start(number).add(at), blocks.start(number + 1).add(at));
-            let (of_a, of_b) = (V::factor(coefficients[number]), V::factor(coefficients[number + 1]));
-            for lane in 0..LANES {
-                let (a, b) = (V::load(a.add(lane * V::BYTES)), V::load(b.add(lane * V::BYTES)));
-                if WITH_SUM {
-                    sum[lane] = sum[lane].xor3(a, b);
-                }
-                products[lane] = products[lane].xor3(a.mul(of_a), b.mul(of_b));
-            }
-            number += 2;
-        }
-        if number < blocks.count() {
-            let (a, of_a) = (blocks.start(number).add(at), V::factor(coefficients[number]));
+        // Downwards, as everything else goes: upwards the compiler keeps every coefficient in a register, and spills.
+        let mut left = blocks.count();
+        if !left.is_multiple_of(2) {
+            left -= 1;
+            let (a, of_a) = (blocks.start(left).add(at), V::factor(coefficients[left]));
             for lane in 0..LANES {
                 let a = V::load(a.add(lane * V::BYTES));
                 if WITH_SUM {
                     sum[lane] = sum[lane].xor(a);
                 }
                 products[lane] = products[lane].xor(a.mul(of_a));
+            }
+        }
+        while left >= 2 {
+            left -= 2;
+            let (a, b) = (blocks.start(left + 1).add(at), blocks.start(left).add(at));
+            let (of_a, of_b) = (V::factor(coefficients[left + 1]), V::factor(coefficients[left]));
+            for lane in 0..LANES {
+                let (a, b) = (V::load(a.add(lane * V::BYTES)), V::load(b.add(lane * V::BYTES)));
+                if WITH_SUM {
+                    sum[lane] = sum[lane].xor3(a, b);
+                }
+                products[lane] = products[lane].xor3(a.mul(of_a), b.mul(of_b));
             }
         }
     }
