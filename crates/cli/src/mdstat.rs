@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use uraid_array::core::{self, Status};
+use uraid_array::core;
 use uraid_report::{ArrayStatus, BitmapStatus, MemberState, MemberStatus, RunState, SyncKind, SyncPhase, SyncStatus};
 
 use crate::control::Running;
@@ -106,7 +106,7 @@ mod tests {
             unreadable_sectors: 0,
             complete: false,
         };
-        let array = Status {
+        let array = core::Status {
             level: "raid5".into(),
             layout: "left-symmetric".into(),
             layout_number: 2,
@@ -151,5 +151,10 @@ mod tests {
              77824 blocks super 1.2 level 5, 512k chunk, algorithm 2 [3/2] [U_U]\n      \
              [=====>...............]  recovery = 25.9% (10240/38912) finish=0.0min speed=10240K/sec\n      \n"
         );
+
+        // A resync that is due and cannot go on, in Linux's word for one that has not begun.
+        let due = core::Status { sync: None, resync_pending: true, ..running.array.clone() };
+        let stuck = Running { array: due, ..running };
+        assert!(array_status(&stuck).to_string().contains("resync=PENDING"), "{}", array_status(&stuck));
     }
 }
