@@ -41,6 +41,24 @@ pub struct WhichArgs {
     pub logical_block_size: Option<u32>,
 }
 
+/// From what state an array may be started.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct StartArgs {
+    /// Start although members are missing that were active last time
+    #[arg(short = 'R', long)]
+    run: bool,
+    /// Take stale members where there are not enough others, and parity of an unclean degraded array for good
+    #[arg(short, long)]
+    force: bool,
+}
+
+impl StartArgs {
+    /// As the library takes them.
+    pub fn options(self, read_only: bool) -> AssembleOptions {
+        AssembleOptions { force: self.force, run: self.run, read_only, uuid: None }
+    }
+}
+
 /// The logical blocks that there are.
 pub fn block_size(text: &str) -> Result<u32, String> {
     match text {

@@ -9,11 +9,11 @@ use anyhow::{Context, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde::Serialize;
-use uraid_array::{Array, AssembleOptions, RunOptions};
+use uraid_array::{Array, RunOptions};
 use uraid_device::{Buf, OpenOptions};
 use uraid_report::Progress;
 
-use crate::members::{MemberArgs, assemble, refuse_member_as};
+use crate::members::{MemberArgs, StartArgs, assemble, refuse_member_as};
 use crate::output::{Exit, say_json, usage};
 use crate::signals::{Interrupted, Stop};
 use crate::sizes;
@@ -30,12 +30,8 @@ pub struct Args {
     /// First byte of the array to write; units as in 64K, 10G
     #[arg(long, value_name = "BYTES", value_parser = sizes::bytes, default_value = "0")]
     offset: u64,
-    /// Start although members are missing that were active last time
-    #[arg(short = 'R', long)]
-    run: bool,
-    /// Take stale members where there are not enough others, and parity of an unclean degraded array for good
-    #[arg(short, long)]
-    force: bool,
+    #[command(flatten)]
+    start: StartArgs,
     /// Print a report as JSON
     #[arg(long)]
     json: bool,
@@ -58,7 +54,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let stop = Stop::listen()?;
     refuse_member_as("--input", &args.input, &args.members.members)?;
     let mut input = Input::open(&args.input)?;
-    let options = AssembleOptions { force: args.force, run: args.run, read_only: false, uuid: None };
+    let options = args.start.options(false);
     let assembly = assemble(&args.members.members, &args.members.which, OpenOptions::own(), &options)?;
     if let Some(why) = &assembly.read_only_because {
         bail!("the array can only be read: {why}");

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use serde::Serialize;
 use uraid_array::core::{Command, Status, SyncStatus};
-use uraid_array::{Array, AssembleOptions, Assembly, RunOptions};
+use uraid_array::{Array, Assembly, RunOptions};
 use uraid_device::OpenOptions;
 use uraid_engine::{MemberState, SyncKind};
 
 use crate::control::{self, Request};
-use crate::members::{WhichArgs, assemble, read_alone};
+use crate::members::{StartArgs, WhichArgs, assemble, read_alone};
 use crate::output::{Exit, note, say, say_json};
 use crate::signals::{Interrupted, Stop};
 use crate::watch::{Bars, until_idle_counted};
@@ -27,12 +27,8 @@ pub struct Args {
     targets: Vec<PathBuf>,
     #[command(flatten)]
     which: WhichArgs,
-    /// Start although members are missing that were active last time
-    #[arg(short = 'R', long)]
-    run: bool,
-    /// Take stale members where there are not enough others, and parity of an unclean degraded array for good
-    #[arg(short, long)]
-    force: bool,
+    #[command(flatten)]
+    start: StartArgs,
     /// Print a report as JSON
     #[arg(long)]
     json: bool,
@@ -87,7 +83,7 @@ fn running_name(targets: &[PathBuf]) -> Option<&str> {
 fn on_members(args: &Args, kind: SyncKind, stop: &Stop) -> anyhow::Result<Ended> {
     let looks_only = kind == SyncKind::Check;
     let open = if looks_only { read_alone() } else { OpenOptions::own() };
-    let options = AssembleOptions { force: args.force, run: args.run, read_only: looks_only, uuid: None };
+    let options = args.start.options(looks_only);
     let assembly = assemble(&args.targets, &args.which, open, &options)?;
     if let (Some(why), false) = (&assembly.read_only_because, looks_only) {
         bail!("the array can only be read: {why}");
