@@ -77,9 +77,7 @@ impl Blocks<'_> {
         rebuilt.extend(data.into_iter().map(|(index, block)| (Place::Data(index), block)));
         rebuilt
     }
-}
 
-impl Blocks<'_> {
     /// As [`Blocks::rebuild`], and at RAID6 the parity too that does not agree with what is left: with one block lost P and Q can
     /// still disagree, and if they did, losing another block would make wrong data of them.
     ///

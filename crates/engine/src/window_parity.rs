@@ -112,18 +112,15 @@ impl Engine {
 
     fn compare_part(&mut self, key: usize, mut op: ParityWindow) {
         let rows = op.todo.last().cloned().expect("a window that is read has a part");
-        let mut writes: Vec<(Slot, Rows, Buf)> = Vec::new();
-        let mut lost = Vec::new();
         if !op.unreadable.is_empty() && bytes_of(&rows) > ROW.len_bytes() {
             // Only what really cannot be read may be rebuilt: where a resync is due, parity may give something else than what is there.
             return self.read_again_row_by_row(key, op, &rows);
         }
+        let mut writes: Vec<(Slot, Rows, Buf)> = Vec::new();
         for part in self.stripe_parts(&rows) {
-            if !self.compare_stripe(&mut op, &rows, &part, &mut writes) {
-                lost.push(part);
+            if self.compare_stripe(&mut op, &rows, &part, &mut writes) {
+                continue;
             }
-        }
-        for part in lost {
             op.found.unreadable_sectors += part.end - part.start;
             if op.kind == SyncKind::Recovery {
                 let message = format!("member data sectors {}..{} cannot be rebuilt", part.start, part.end);

@@ -362,12 +362,14 @@ impl Core {
 
     /// Gives every empty slot a spare, while there are any.
     fn use_spares(&mut self) {
-        if self.read_only || self.engine_stopped || self.engine.broken().is_some() {
+        // Asked at every input: without a spare, which is the rule, nothing more is looked at.
+        let has_spare = self.attached.iter().any(|member| member.place == Place::Spare);
+        if !has_spare || self.read_only || self.engine_stopped || self.engine.is_stopping() || self.engine.broken().is_some() {
             return;
         }
         for (index, state) in self.engine.members().into_iter().enumerate() {
             let slot = Slot::from_index(index);
-            if state != MemberState::Missing || self.engine.is_stopping() {
+            if state != MemberState::Missing {
                 continue;
             }
             let Some(spare) = self.attached.iter_mut().find(|member| member.place == Place::Spare) else { return };

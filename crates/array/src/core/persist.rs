@@ -98,7 +98,6 @@ impl Core {
                     let Some(change) = self.persist.queue.pop_front() else { return };
                     self.begin_change(change);
                 }
-                Some((change, Step::Done)) => self.end_change(change),
                 Some((change, step)) => self.next_step(change, step),
             }
         }
@@ -159,10 +158,11 @@ impl Core {
                 self.write_superblocks();
                 Step::FlushSuperblocks
             }
-            Step::FlushSuperblocks | Step::Done => {
+            Step::FlushSuperblocks => {
                 self.send_to_all(|_| vec![IoOp::Flush]);
                 Step::Done
             }
+            Step::Done => return self.end_change(change),
         };
         self.persist.current = Some((change, next));
     }
@@ -226,15 +226,14 @@ impl Core {
         };
         blocks.sort_unstable();
         blocks.dedup();
-        let mut head = superblock.to_bytes().to_vec();
-        let mut image = |block: usize| -> Vec<u8> {
+        let head = superblock.to_bytes();
+        let image = |block: usize| -> Vec<u8> {
             let bytes = block * block_bytes..(block + 1) * block_bytes;
             let of_bits = |bytes: Range<usize>| bits.bytes(bytes.start - BITMAP_SUPER_BYTES..bytes.end - BITMAP_SUPER_BYTES);
             if bytes.start >= BITMAP_SUPER_BYTES {
                 return of_bits(bytes);
             }
-            head.truncate(BITMAP_SUPER_BYTES);
-            [head.clone(), of_bits(BITMAP_SUPER_BYTES..bytes.end)].concat()
+            [&head[..], &of_bits(BITMAP_SUPER_BYTES..bytes.end)].concat()
         };
         let pool = Pool::new(0);
         let changed: Vec<(usize, Shared)> =
@@ -242,7 +241,7 @@ impl Core {
         let due = self.attached.iter().any(|member| member.takes_metadata() && member.bitmap_due);
         let whole: Option<Shared> = due.then(|| {
             let blocks = superblock.area_bytes(block_bytes as u64) as usize / block_bytes;
-            pool.copy(&(0..blocks).flat_map(&mut image).collect::<Vec<u8>>())
+            pool.copy(&(0..blocks).flat_map(&image).collect::<Vec<u8>>())
         });
         self.send_to_all(|member| {
             let Some(start) = member.raw.superblock().bitmap_start() else { return Vec::new() };
