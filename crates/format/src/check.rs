@@ -11,24 +11,22 @@ use crate::error::{SuperError, SuperErrorKind as Kind};
 use crate::fields::until_nul;
 use crate::locate::super_sector;
 use crate::raw::{HEAD_BYTES, Head, MAX_ROLES, SUPER_MAGIC, checksum};
-use crate::{DeviceFlags, Feature, MinorVersion, Role, Superblock};
+use crate::{DeviceFlags, Feature, MinorVersion, PplArea, Role, Superblock};
 
 /// Features that change what lies on the members in ways that uraid does not carry out.
-const NEEDS_LATER: [Feature; 7] = [
-    Feature::ReshapeActive,
-    Feature::ReshapeBackwards,
-    Feature::NewOffset,
-    Feature::Clustered,
-    Feature::Journal,
-    Feature::Ppl,
-    Feature::MultiplePpls,
-];
+const NEEDS_LATER: [Feature; 4] = [Feature::ReshapeActive, Feature::ReshapeBackwards, Feature::NewOffset, Feature::Clustered];
 
 /// The kernel refuses members with less room for data.
 const MIN_DATA_SECTORS: u64 = 10;
 
 /// The kernel reads no longer bad-block log than a page.
 const MAX_BAD_BLOCK_SECTORS: u16 = 8;
+
+/// A PPL's header alone takes 4 KiB.
+const MIN_PPL_SECTORS: u16 = 8;
+
+/// A journal consists of blocks of 4 KiB.
+const JOURNAL_BLOCK_SECTORS: u64 = 8;
 
 /// Largest `bblog_shift` that makes sense: units of 32 MiB.
 const MAX_BAD_BLOCK_SHIFT: u8 = 16;
@@ -62,12 +60,14 @@ impl Checker<'_> {
         let (level, layout) = self.shape()?;
         self.check_data_area(minor, level)?;
         self.check_positions(level)?;
+        self.check_write_logs(level)?;
         let roles = self.roles()?;
         let head = self.head;
         let bitmap_offset = self.has(Feature::Bitmap).then(|| head.bitmap_offset.get());
         if let Some(offset) = bitmap_offset {
             self.check_place(offset, 1, Kind::BitmapPlace, field!(bitmap_offset))?;
         }
+        let ppl = self.ppl_area()?;
         self.check_bad_block_log()?;
         let (created_seconds, created_micros) = split_time(head.ctime.get());
         let (updated_seconds, updated_micros) = split_time(head.utime.get());
@@ -84,10 +84,12 @@ impl Checker<'_> {
             chunk: SectorCount(u64::from(head.chunksize.get())),
             raid_disks: head.raid_disks.get() as u16,
             bitmap_offset,
+            ppl,
             data_offset: Sector(head.data_offset.get()),
             data_size: SectorCount(head.data_size.get()),
             super_offset: self.at,
             recovery_offset: self.has(Feature::RecoveryOffset).then(|| Sector(head.recovery_offset.get())),
+            journal_tail: self.is_journal().then(|| Sector(head.recovery_offset.get())),
             dev_number: head.dev_number.get(),
             corrected_reads: head.cnt_corrected_read.get(),
             device_id: Uuid::from_bytes(head.device_uuid),
@@ -232,7 +234,7 @@ impl Checker<'_> {
             return Err(self.fail(Kind::DataArea, field!(data_size), size, expected));
         }
         let used = head.size.get();
-        if level.is_redundant() && (used == 0 || used > size) {
+        if level.is_redundant() && (used == 0 || used > size && !self.is_journal()) {
             return Err(self.fail(Kind::UsedSize, field!(size), used, format_args!("1 to {size} (data_size)")));
         }
         let chunk = u64::from(head.chunksize.get());
@@ -269,6 +271,56 @@ impl Checker<'_> {
             ));
         }
         Ok(())
+    }
+
+    /// Is this member the array's journal, by its own number in the table of roles?
+    fn is_journal(&self) -> bool {
+        let place = 2 * self.head.dev_number.get() as usize;
+        self.table.get(place..place + 2).is_some_and(|pair| pair == ROLE_JOURNAL.to_le_bytes())
+    }
+
+    /// Logs of writes: at the levels that can have them, one kind at most, the journal's tail within the journal.
+    fn check_write_logs(&self, level: Level) -> Result<(), SuperError> {
+        let features = self.head.feature_map.get();
+        let has_ppl = self.has(Feature::Ppl) || self.has(Feature::MultiplePpls);
+        let fail = |expected: &str| {
+            Err(self.fail(Kind::WriteLog, field!(feature_map), format_args!("{features:#x} at level {level}"), expected))
+        };
+        if has_ppl && level != Level::Raid5 {
+            return fail("a PPL at level 5 only");
+        }
+        if self.has(Feature::Journal) && !level.has_parity() {
+            return fail("a journal at levels 4, 5 and 6 only");
+        }
+        if [has_ppl, self.has(Feature::Journal), self.has(Feature::Bitmap)].into_iter().filter(|&on| on).count() > 1 {
+            return fail("one of bitmap, PPL and journal");
+        }
+        let (tail, data_size) = (self.head.recovery_offset.get(), self.head.data_size.get());
+        if self.is_journal() && (tail >= data_size || !tail.is_multiple_of(JOURNAL_BLOCK_SECTORS)) {
+            let expected = format_args!("a multiple of {JOURNAL_BLOCK_SECTORS} less than {data_size} (data_size)");
+            return Err(self.fail(
+                Kind::WriteLog,
+                ("journal_tail", core::mem::offset_of!(Head, recovery_offset)),
+                tail,
+                expected,
+            ));
+        }
+        Ok(())
+    }
+
+    /// Where the PPL is; it lies in the bytes that `bitmap_offset` has otherwise.
+    fn ppl_area(&self) -> Result<Option<PplArea>, SuperError> {
+        if !self.has(Feature::Ppl) && !self.has(Feature::MultiplePpls) {
+            return Ok(None);
+        }
+        let area = PplArea::from_word(self.head.bitmap_offset.get());
+        let (_, at) = field!(bitmap_offset);
+        if area.sectors < MIN_PPL_SECTORS {
+            let expected = format_args!("at least {MIN_PPL_SECTORS} sectors");
+            return Err(self.fail(Kind::WriteLog, ("ppl.size", at + 2), area.sectors, expected));
+        }
+        self.check_place(i32::from(area.offset), u64::from(area.sectors), Kind::WriteLog, ("ppl.offset", at))?;
+        Ok(Some(area))
     }
 
     fn roles(&self) -> Result<Vec<Role>, SuperError> {

@@ -140,6 +140,34 @@ impl MinorVersion {
     }
 }
 
+/// Where the partial parity log of a member lies (`ppl.offset`, `ppl.size`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PplArea {
+    /// First sector, from the superblock.
+    pub offset: i16,
+    /// How many.
+    pub sectors: u16,
+}
+
+impl PplArea {
+    /// From the four bytes that it shares with `bitmap_offset`.
+    #[must_use]
+    pub const fn from_word(word: i32) -> PplArea {
+        let [offset_low, offset_high, sectors_low, sectors_high] = word.to_le_bytes();
+        PplArea {
+            offset: i16::from_le_bytes([offset_low, offset_high]),
+            sectors: u16::from_le_bytes([sectors_low, sectors_high]),
+        }
+    }
+
+    /// The four bytes that it shares with `bitmap_offset`.
+    #[must_use]
+    pub const fn to_word(self) -> i32 {
+        let ([offset_low, offset_high], [sectors_low, sectors_high]) = (self.offset.to_le_bytes(), self.sectors.to_le_bytes());
+        i32::from_le_bytes([offset_low, offset_high, sectors_low, sectors_high])
+    }
+}
+
 /// A version-1 superblock, checked: checksum right, numbers within the member and within each other's limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
@@ -167,6 +195,8 @@ pub struct Superblock {
     pub raid_disks: u16,
     /// `bitmap_offset` in sectors from the superblock; present with [`Feature::Bitmap`].
     pub bitmap_offset: Option<i32>,
+    /// `ppl`, in the same bytes; present with [`Feature::Ppl`] or [`Feature::MultiplePpls`].
+    pub ppl: Option<PplArea>,
     /// `data_offset` from the member's start.
     pub data_offset: Sector,
     /// `data_size`: data sectors that fit on this member.
@@ -175,6 +205,8 @@ pub struct Superblock {
     pub super_offset: Sector,
     /// `recovery_offset` from `data_offset`; present with [`Feature::RecoveryOffset`].
     pub recovery_offset: Option<Sector>,
+    /// `journal_tail` from `data_offset`, in the bytes of `recovery_offset`: where the journal starts; present on a journal device.
+    pub journal_tail: Option<Sector>,
     /// `dev_number`: index of this member into `roles`.
     pub dev_number: u32,
     /// `cnt_corrected_read`.
@@ -234,6 +266,13 @@ impl Superblock {
     #[must_use]
     pub fn bitmap_start(&self) -> Option<Sector> {
         self.sector_at(self.bitmap_offset?)
+    }
+
+    /// The member sectors of the partial parity log; `None` without one.
+    #[must_use]
+    pub fn ppl_area(&self) -> Option<(Sector, SectorCount)> {
+        let area = self.ppl?;
+        Some((self.sector_at(i32::from(area.offset))?, SectorCount(u64::from(area.sectors))))
     }
 
     /// The member sectors of the bad-block log; `None` without one.

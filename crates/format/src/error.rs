@@ -19,7 +19,7 @@ pub enum SuperErrorKind {
     Checksum,
     /// A bit of `feature_map` without a meaning to uraid.
     UnknownFeature,
-    /// A known feature that this version of uraid does not carry out (reshape, PPL, journal, cluster).
+    /// A known feature that this version of uraid does not carry out (reshape, cluster).
     NeedsLaterVersion,
     /// Padding that should be 0: a newer feature.
     Padding,
@@ -41,6 +41,8 @@ pub enum SuperErrorKind {
     BitmapPlace,
     /// The bad-block log is beyond the member's ends, over something else, or too long.
     BadBlockLog,
+    /// The PPL or the journal is of no use at this level, beside another log, or where it lies.
+    WriteLog,
     /// `recovery_offset` is beyond the data area.
     RecoveryOffset,
     /// `resync_offset` is beyond the array.
@@ -106,6 +108,7 @@ impl SuperError {
             | Kind::Layout
             | Kind::RaidDisks
             | Kind::Chunk
+            | Kind::WriteLog
             | Kind::RecoveryOffset
             | Kind::ResyncOffset
             | Kind::Role

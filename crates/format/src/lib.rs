@@ -59,7 +59,7 @@ mod superblock;
 pub use bad_blocks::{BadBlocksError, bad_blocks_to_bytes, parse_bad_blocks};
 pub use bitmap::{BITMAP_SUPER_BYTES, Bitmap, BitmapError, BitmapSuper, BitmapVersion, bits_for};
 pub use create::{BitmapSpec, CreateError, CreatePlan, CreateSpec, MemberArea, MemberPlan, NewMember};
-pub use domain::{ArrayId, DeviceFlags, Feature, MinorVersion, Role, Superblock};
+pub use domain::{ArrayId, DeviceFlags, Feature, MinorVersion, PplArea, Role, Superblock};
 pub use error::{SuperError, SuperErrorKind};
 pub use fields::RawFields;
 pub use locate::{looks_like_md, super_offsets, super_sector, v090_offset};

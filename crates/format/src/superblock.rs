@@ -7,7 +7,7 @@ use crate::check::Checker;
 use crate::domain::join_time;
 use crate::error::{SuperError, SuperErrorKind};
 use crate::raw::{HEAD_BYTES, Head, MAX_ROLES, SUPER_BYTES, SUPER_MAGIC, checksum};
-use crate::{Feature, Role, Superblock};
+use crate::{Feature, PplArea, Role, Superblock};
 
 /// Bytes of `set_name`.
 pub const MAX_NAME_BYTES: usize = 32;
@@ -67,7 +67,7 @@ impl RawSuper {
 
     /// Changes the superblock; bytes of fields that stay the same stay the same.
     ///
-    /// The bits of [`Feature::Bitmap`] and [`Feature::RecoveryOffset`] follow their optional fields.
+    /// The bits of [`Feature::Bitmap`] and [`Feature::RecoveryOffset`] follow their optional fields; a PPL that goes takes its bits along.
     ///
     /// # Panics
     /// When the result has more than [`MAX_ROLES`] roles, a longer name than [`MAX_NAME_BYTES`], or a chunk beyond 32 bits:
@@ -102,8 +102,9 @@ impl RawSuper {
         let after = |offset: i32| u64::try_from(offset).ok().filter(|&sectors| sectors > 0);
         let bitmap = sb.bitmap_offset.and_then(after);
         let bad_blocks = if sb.bad_block_sectors > 0 { after(sb.bad_block_offset) } else { None };
+        let ppl = sb.ppl.and_then(|area| after(i32::from(area.offset)));
         let data = sb.data_offset.since(sb.super_offset).map(|gap| gap.0).filter(|&sectors| sectors > 0);
-        let gaps = [bitmap, bad_blocks, data].into_iter().flatten();
+        let gaps = [bitmap, ppl, bad_blocks, data].into_iter().flatten();
         gaps.map(|sectors| sectors.saturating_mul(SECTOR_BYTES)).fold(SUPER_BYTES, |least, gap| least.min(gap as usize))
     }
 
@@ -111,6 +112,10 @@ impl RawSuper {
     fn write(&mut self, old: Option<&Superblock>, mut new: Superblock) {
         new.set_feature(Feature::Bitmap, new.bitmap_offset.is_some());
         new.set_feature(Feature::RecoveryOffset, new.recovery_offset.is_some());
+        if new.ppl.is_none() {
+            new.set_feature(Feature::Ppl, false);
+            new.set_feature(Feature::MultiplePpls, false);
+        }
         self.write_array_fields(old, &new);
         self.write_member_fields(old, &new);
         if differs(old, &new, |sb| sb.roles.clone()) {
@@ -141,8 +146,8 @@ impl RawSuper {
         head.size.set(new.used_size.0);
         head.chunksize.set(u32::try_from(new.chunk.0).expect("a chunk fits 32 bits of sectors"));
         head.raid_disks.set(u32::from(new.raid_disks));
-        if differs(old, new, |sb| sb.bitmap_offset) {
-            head.bitmap_offset.set(new.bitmap_offset.unwrap_or(0));
+        if differs(old, new, |sb| (sb.bitmap_offset, sb.ppl)) {
+            head.bitmap_offset.set(new.bitmap_offset.or(new.ppl.map(PplArea::to_word)).unwrap_or(0));
         }
         head.utime.set(join_time(new.updated_seconds, new.updated_micros));
         head.events.set(new.events);
@@ -155,8 +160,8 @@ impl RawSuper {
         head.data_offset.set(new.data_offset.0);
         head.data_size.set(new.data_size.0);
         head.super_offset.set(new.super_offset.0);
-        if differs(old, new, |sb| sb.recovery_offset) {
-            head.recovery_offset.set(new.recovery_offset.map_or(0, |at| at.0));
+        if differs(old, new, |sb| (sb.recovery_offset, sb.journal_tail)) {
+            head.recovery_offset.set(new.recovery_offset.or(new.journal_tail).map_or(0, |at| at.0));
         }
         head.dev_number.set(new.dev_number);
         head.cnt_corrected_read.set(new.corrected_reads);

@@ -32,14 +32,16 @@ fn assert_within_limits(raw: &RawSuper, at: Sector) {
     assert!(sb.roles.iter().all(|role| !matches!(role, Role::Active(slot) if slot.0 >= sb.raid_disks)));
     assert!(sb.data_offset.0.checked_add(sb.data_size.0).is_some_and(|end| end <= MEMBER.0));
     if sb.level.is_redundant() {
-        assert!(sb.used_size.0 > 0 && sb.used_size <= sb.data_size);
+        assert!(sb.used_size.0 > 0 && (sb.used_size <= sb.data_size || sb.journal_tail.is_some()));
         assert!(sb.resync_offset.is_none_or(|at| at.0 <= sb.data_size.0 * u64::from(sb.raid_disks)));
     }
     if sb.level.has_chunks() {
-        assert!(sb.chunk.0 > 0 && sb.chunk <= sb.data_size);
+        assert!(sb.chunk.0 > 0 && (sb.chunk <= sb.data_size || sb.journal_tail.is_some()));
     }
     assert!(matches!(sb.level, Level::Raid0) || !sb.level.has_chunks() || sb.chunk.0.is_power_of_two());
     assert!(sb.recovery_offset.is_none_or(|at| at.0 <= sb.data_size.0));
+    assert!(sb.journal_tail.is_none_or(|at| at < Sector(sb.data_size.0)));
+    assert!(sb.ppl_area().is_none_or(|(start, len)| start.0 + len.0 <= MEMBER.0));
     assert!(sb.bitmap_start().is_none_or(|start| start.0 < MEMBER.0));
 }
 
@@ -60,6 +62,8 @@ fn each_damage_has_its_name() {
         (220, &[0x81, 7], Kind::RoleCount),
         (9, &[0x20], Kind::UnknownFeature),
         (8, &[4], Kind::NeedsLaterVersion),
+        (9, &[4], Kind::WriteLog), // PPL beside the bitmap
+        (9, &[2], Kind::WriteLog), // a journal beside it
         (12, &[1], Kind::Padding),
         (240, &[1], Kind::Padding),
         (224, &[3], Kind::LogicalBlock),
@@ -104,6 +108,34 @@ fn each_damage_has_its_name() {
     assert_eq!(error.kind, Kind::SuperOffset);
     let error = RawSuper::parse(&base[..300], Sector(8), MEMBER).unwrap_err();
     assert_eq!(error.kind, Kind::TooShort);
+}
+
+#[test]
+fn logs_of_writes_out_of_place_are_refused() {
+    // "PPL : 2048 sectors at offset 8 sectors": none, over the superblock, over the data, too short; at another level.
+    for (at, damage) in [(96, [0, 0, 0, 8]), (96, [0, 0x17, 0, 8]), (96, [8, 0, 7, 0]), (72, [6, 0, 0, 0])] {
+        let mut bytes = read("raid5-1.2-ppl.super");
+        bytes[at..at + 4].copy_from_slice(&damage);
+        if at == 72 {
+            bytes[92] = 4;
+        }
+        let error = RawSuper::parse(&with_checksum(bytes), Sector(8), MEMBER).unwrap_err();
+        assert_eq!(error.kind, Kind::WriteLog, "{error}");
+    }
+    let mut bytes = read("raid5-1.2-journal-device.super");
+    bytes[152..160].fill(7);
+    let error = RawSuper::parse(&with_checksum(bytes), Sector(8), MEMBER).unwrap_err();
+    assert_eq!((error.kind, error.field, error.member_byte), (Kind::WriteLog, "journal_tail", 4096 + 152));
+}
+
+#[test]
+fn a_ppl_that_goes_takes_its_bits_along() {
+    let mut raw = RawSuper::parse(&read("raid5-1.2-ppl.super"), Sector(8), MEMBER).unwrap();
+    raw.update(|sb| sb.ppl = None);
+    let mut expected = read("raid5-1.2-ppl.super");
+    expected[9] = 0;
+    expected[96..100].fill(0);
+    assert!(raw.to_bytes() == with_checksum(expected));
 }
 
 #[test]

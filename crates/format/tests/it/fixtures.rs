@@ -10,7 +10,7 @@ use uraid_types::{Sector, SectorCount};
 pub const MEMBER: SectorCount = SectorCount(64 << 11);
 
 /// Fixtures that `RawSuper::parse` takes.
-pub const GOOD: [&str; 13] = [
+pub const GOOD: [&str; 15] = [
     "raid5-1.2-bitmap",
     "raid5-1.2-running-dirty",
     "raid5-1.2-spare",
@@ -24,10 +24,12 @@ pub const GOOD: [&str; 13] = [
     "raid6-1.2-resync-stopped",
     "raid5-1.2-recovering",
     "raid1-1.2-bad-blocks",
+    "raid5-1.2-ppl",
+    "raid5-1.2-journal-device",
 ];
 
 /// Fixtures with a feature that this version does not carry out.
-pub const LATER: [&str; 3] = ["raid5-1.2-reshaping", "raid5-1.2-ppl", "raid5-1.2-journal-device"];
+pub const LATER: [&str; 1] = ["raid5-1.2-reshaping"];
 
 pub fn read(file: &str) -> Vec<u8> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(file);
@@ -80,7 +82,7 @@ fn a_superblock_built_from_its_domain_says_the_same() {
 
 #[test]
 fn features_of_later_versions_are_named_and_their_fields_shown() {
-    for (name, feature) in LATER.into_iter().zip(["reshape_active", "ppl", "journal"]) {
+    for (name, feature) in LATER.into_iter().zip(["reshape_active"]) {
         let error = parse(name).unwrap_err();
         assert_eq!(error.kind, SuperErrorKind::NeedsLaterVersion, "{name}");
         assert_eq!((error.field, error.member_byte), ("feature_map", 4096 + 8), "{name}");

@@ -62,6 +62,10 @@ fn every_field_agrees_with_mdadm() {
             assert_eq!(sb.used_size, SectorCount(used), "{name}");
         }
         assert_eq!(number(&said, "Internal Bitmap"), sb.bitmap_offset, "{name}");
+        // "2048 sectors at offset 8 sectors from superblock"
+        let ppl = sb.ppl.map(|area| format!("{} sectors at offset {} sectors from superblock", area.sectors, area.offset));
+        assert_eq!(value(&said, "PPL"), ppl.as_deref(), "{name}");
+        assert_eq!(sb.journal_tail.is_some(), sb.own_role() == Role::Journal, "{name}");
         assert_eq!(number(&said, "Recovery Offset").map(Sector), sb.recovery_offset, "{name}");
         let log = value(&said, "Bad Block Log").unwrap();
         assert!(log.starts_with(&format!("512 entries available at offset {} sectors", sb.bad_block_offset)), "{name}");
@@ -79,6 +83,7 @@ fn every_field_agrees_with_mdadm() {
         let role = match sb.own_role() {
             Role::Active(slot) => format!("Active device {}", slot.0),
             Role::Spare => "spare".to_owned(),
+            Role::Journal => "Journal".to_owned(),
             other => panic!("{name}: {other:?}"),
         };
         is("Device Role", role);
