@@ -3,14 +3,15 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::arch::{KERNELS, RECOVERY_KERNELS};
 use crate::kernel::{Kernel, Ready, RecoveryKernel, Row};
+use crate::measure::now;
 use crate::remember::Remembered;
 use crate::shape::{CELLS, Length, Shape};
 use crate::style::MOST_COUNTED;
-use crate::trial::{Changed, Tried, Work, with_blocks};
+use crate::trial::{Changed, Trial, Tried, Work, placements, with_trials};
 use crate::{MAX_DATA_DISKS, Operation, UNIT_BYTES};
 
 /// The variable that names a kernel, or `cycle`.
@@ -186,8 +187,14 @@ fn fastest<R: Tried>(ready: &[Ready<R>], operation: Operation, shape: Shape) -> 
     let work = Work::new(operation, changed);
     let mut places: Vec<usize> = (0..ready.len()).rev().filter(|&place| may_help(ready[place], operation, shape)).collect();
     let try_all = |places: &mut Vec<usize>, shape: Shape, effort: &Effort| {
-        with_blocks(work, stripe_disks, shape.len_bytes, |trial| {
-            rank(ready, places, shape, effort, |row, times| R::repeat(row, work, trial, times));
+        with_trials(work, stripe_disks, shape.len_bytes, placements(shape.len_bytes), |trials| {
+            rank(ready, places, shape, effort, |row, times| {
+                let warm = |trial: &mut Trial<'_>| {
+                    R::repeat(row, work, trial, 1);
+                    time(|| R::repeat(row, work, trial, times))
+                };
+                trials.iter_mut().map(warm).sum()
+            });
         });
     };
     if matches!(shape.length, Length::Large | Length::BeyondCache) {
@@ -196,34 +203,31 @@ fn fastest<R: Tried>(ready: &[Ready<R>], operation: Operation, shape: Shape) -> 
         streaming.retain(|&place| ready[place].manner().streaming);
         places.retain(|place| !streaming.contains(place));
         try_all(&mut places, shape.with_length(Length::Chunk), &FIRST_LOOK);
-        places.truncate(if shape.length == Length::Large { 6 } else { 2 });
+        places.truncate(if shape.length == Length::Large { 10 } else { 3 });
         places.extend(streaming);
     }
-    if shape.length == Length::BeyondCache {
-        // Pieces that are taken in turn: until one's turn comes again, the others have driven it out of the caches.
-        let (disks, len_bytes) = (stripe_disks, (shape.len_bytes / 4).next_multiple_of(UNIT_BYTES));
-        let mut turn = 0;
-        with_blocks(work, disks, len_bytes, |a| {
-            with_blocks(work, disks, len_bytes, |b| {
-                with_blocks(work, disks, len_bytes, |c| {
-                    with_blocks(work, disks, len_bytes, |d| {
-                        rank(ready, &mut places, shape, &MEMORY, |row, times| {
-                            turn += 1;
-                            match turn % 4 {
-                                0 => R::repeat(row, work, a, times),
-                                1 => R::repeat(row, work, b, times),
-                                2 => R::repeat(row, work, c, times),
-                                _ => R::repeat(row, work, d, times),
-                            }
-                        });
-                    });
+    match shape.length {
+        Length::Page | Length::Chunk => try_all(&mut places, shape, &CACHE),
+        Length::Large => try_all(&mut places, shape, &LARGE),
+        Length::BeyondCache => {
+            // Stripes that are taken in turn: until one's turn comes again, the others have driven it out of the caches.
+            let len_bytes = (shape.len_bytes / 4).next_multiple_of(UNIT_BYTES);
+            with_trials(work, stripe_disks, len_bytes, 4, |trials| {
+                let mut turn = 0;
+                rank(ready, &mut places, shape, &MEMORY, |row, times| {
+                    turn = (turn + 1) % trials.len();
+                    time(|| R::repeat(row, work, &mut trials[turn], times))
                 });
             });
-        });
-    } else {
-        try_all(&mut places, shape, if shape.length == Length::Large { &LARGE } else { &CACHE });
+        }
     }
     places[0]
+}
+
+fn time(work: impl FnOnce()) -> Duration {
+    let start = now();
+    work();
+    now().saturating_sub(start)
 }
 
 /// The stripe on which the shape's number of disks is tried, and which of its disks change: an update's disks lie high in a stripe that
@@ -248,7 +252,7 @@ struct Effort {
     rounds: usize,
 }
 
-const CACHE: Effort = Effort { batch_bytes: 1 << 20, looks: 2, again: 1.15, rounds: 8 };
+const CACHE: Effort = Effort { batch_bytes: 512 << 10, looks: 2, again: 1.2, rounds: 8 };
 
 const LARGE: Effort = Effort { batch_bytes: 0, looks: 2, again: 1.15, rounds: 8 };
 
@@ -258,40 +262,37 @@ const FIRST_LOOK: Effort = Effort { batch_bytes: 256 << 10, looks: 1, again: 1.5
 /// Nothing is left in the caches from one run to the next, and a run takes half a millisecond.
 const MEMORY: Effort = Effort { batch_bytes: 0, looks: 0, again: 1.15, rounds: 4 };
 
-/// Sorts the rows by their best time; those that are far behind fall away.
+/// Sorts the rows by the best of the times that `time` takes for so many runs; those that are far behind fall away.
 fn rank<R: Row>(
     ready: &[Ready<R>],
     places: &mut Vec<usize>,
     shape: Shape,
     effort: &Effort,
-    mut run: impl FnMut(Ready<R>, usize),
+    mut time: impl FnMut(Ready<R>, usize) -> Duration,
 ) {
     let times = (effort.batch_bytes / (shape.disks * shape.len_bytes)).max(1);
-    let mut time = |place: usize, times: usize| {
-        let start = Instant::now();
-        run(ready[place], times);
-        start.elapsed() / times as u32
-    };
+    // The first run warms up code and memory, and shows those that are not worth a second look.
     let mut timed: Vec<(Duration, usize)> = Vec::with_capacity(places.len());
     let mut best = Duration::MAX;
     for &place in &*places {
-        // The first run warms up code and memory, and shows those that are not worth a second look.
-        let mut mine = time(place, 1);
-        if mine / 4 > best {
-            continue;
-        }
-        for _ in 0..effort.looks {
-            mine = mine.min(time(place, times));
-        }
+        let mine = time(ready[place], 1);
         best = best.min(mine);
-        timed.push((mine, place));
-    }
-    timed.retain(|(time, _)| time.as_secs_f64() <= best.as_secs_f64() * effort.again);
-    for _ in 0..effort.rounds {
-        for (best, place) in &mut timed {
-            *best = time(*place, times).min(*best);
+        if mine / 4 <= best {
+            timed.push((mine, place));
         }
     }
+    // In turn: what disturbs the machine for a while must not decide against one row.
+    let mut look = |timed: &mut Vec<(Duration, usize)>, often: usize| {
+        for _ in 0..often {
+            for (best, place) in &mut *timed {
+                *best = (time(ready[*place], times) / times as u32).min(*best);
+            }
+        }
+    };
+    look(&mut timed, effort.looks);
+    let best = timed.iter().map(|(time, _)| *time).min().unwrap_or_default();
+    timed.retain(|(time, _)| time.as_secs_f64() <= best.as_secs_f64() * effort.again);
+    look(&mut timed, effort.rounds);
     timed.sort_by_key(|(time, _)| *time);
     places.clear();
     places.extend(timed.into_iter().map(|(_, place)| place));

@@ -11,6 +11,14 @@ use crate::{Delta, MAX_DATA_DISKS, Operation, UNIT_BYTES};
 /// Blocks start on a page, as those of the buffer pool do.
 const PAGE_BYTES: usize = 4096;
 
+/// From the start of one block to the next. Blocks of several pages have one between them, as an allocator leaves it that notes
+/// something beside each: at a multiple of a large power of two they would fight for the same few sets of every cache, and which
+/// kernel loses most by that says nothing of blocks elsewhere.
+fn stride(len_bytes: usize) -> usize {
+    let pages = len_bytes.next_multiple_of(PAGE_BYTES);
+    if pages > PAGE_BYTES { pages + PAGE_BYTES } else { pages }
+}
+
 /// The blocks of one stripe: data, P, Q, two to be written, and new contents for the disks that change.
 pub(crate) struct Trial<'a> {
     data: Vec<&'a [u8]>,
@@ -76,40 +84,72 @@ impl Work {
     }
 }
 
-/// Calls `body` with blocks of `len_bytes` whose P and Q are right.
+/// In how many places in memory blocks of that length are tried. Where blocks lie decides which of their lines fight for the same
+/// place in a cache, and that shifts the balance between kernels by a tenth. Beyond the nearer caches it matters less, and time is dear.
+pub(crate) fn placements(len_bytes: usize) -> usize {
+    if len_bytes <= 128 << 10 { 4 } else { 1 }
+}
+
+/// Calls `body` with `count` stripes, blocks of `len_bytes` whose P and Q are right, mixed up in memory as a pool's are.
 ///
 /// # Panics
 /// Unless there are 1 to 254 disks and the length is a positive multiple of the unit.
-pub(crate) fn with_blocks<T>(work: Work, disks: usize, len_bytes: usize, body: impl FnOnce(&mut Trial<'_>) -> T) -> T {
+pub(crate) fn with_trials<T>(
+    work: Work,
+    disks: usize,
+    len_bytes: usize,
+    count: usize,
+    body: impl FnOnce(&mut [Trial<'_>]) -> T,
+) -> T {
     crate::assert_count(disks);
     assert!(len_bytes > 0 && len_bytes.is_multiple_of(UNIT_BYTES), "a block of {len_bytes} bytes can't be tried");
-    let stride = len_bytes.next_multiple_of(PAGE_BYTES);
-    let new_blocks = work.new_blocks(disks);
-    let mut memory = vec![0_u8; (disks + new_blocks + 5) * stride + PAGE_BYTES];
+    let stride = stride(len_bytes);
+    let of_each = disks + work.new_blocks(disks) + 5;
+    let mut memory = vec![0_u8; count * of_each * stride + PAGE_BYTES];
     let start = memory.as_ptr().align_offset(PAGE_BYTES);
-    let mut blocks = memory[start..].chunks_exact_mut(stride).map(|block| &mut block[..len_bytes]);
-    let mut next = || blocks.next().unwrap_or_default();
-    let (p, q, out) = (next(), next(), [next(), next()]);
-    let mut filled = |value: u8| -> &[u8] {
-        let block = next();
-        block.fill(value);
-        block
-    };
-    let data: Vec<&[u8]> = (0..disks).map(|disk| filled(disk as u8 | 1)).collect();
-    let new = (0..new_blocks).map(|disk| filled(disk as u8 | 0xc0)).collect();
-    let zero = filled(0);
-    crate::choose::any_kernel().gen_pq(GenPq { data: &data, p, q });
-    let [a, b] = out;
-    // Memory that was never touched costs a fault at the first store.
-    a.fill(1);
-    b.fill(1);
-    body(&mut Trial { data, new, zero, p, q, out: [a, b] })
+    let mut blocks: Vec<&mut [u8]> = memory[start..].chunks_exact_mut(stride).map(|block| &mut block[..len_bytes]).collect();
+    shuffle(&mut blocks);
+    let mut trials: Vec<Trial<'_>> = blocks.chunks_exact_mut(of_each).map(|blocks| Trial::of(work, disks, blocks)).collect();
+    body(&mut trials)
+}
+
+/// Mixes them up, always alike.
+fn shuffle<T>(items: &mut [T]) {
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    for last in (1..items.len()).rev() {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        items.swap(last, (random >> 33) as usize % (last + 1));
+    }
+}
+
+impl<'a> Trial<'a> {
+    /// A stripe made of these blocks.
+    fn of(work: Work, disks: usize, blocks: &mut [&'a mut [u8]]) -> Trial<'a> {
+        let mut blocks = blocks.iter_mut().map(std::mem::take);
+        let mut next = |value: u8| -> &'a mut [u8] {
+            // Memory that was never touched costs a fault at the first store.
+            let block = blocks.next().unwrap_or_default();
+            block.fill(value);
+            block
+        };
+        let (p, q, out) = (next(0), next(0), [next(1), next(1)]);
+        let data: Vec<&[u8]> = (0..disks).map(|disk| &*next(disk as u8 | 1)).collect();
+        let new = (0..work.new_blocks(disks)).map(|disk| &*next(disk as u8 | 0xc0)).collect();
+        let zero = &*next(0);
+        crate::choose::any_kernel().gen_pq(GenPq { data: &data, p, q });
+        Trial { data, new, zero, p, q, out }
+    }
 }
 
 /// A row that trials can be run on.
 pub(crate) trait Tried: Row + Sized {
     /// Does the work `times` times on the trial's blocks; it is one of the row's table.
     fn repeat(row: Ready<Self>, work: Work, trial: &mut Trial<'_>, times: usize);
+
+    /// The same on each of them, one after the other.
+    fn repeat_on_all(row: Ready<Self>, work: Work, trials: &mut [Trial<'_>], times: usize) {
+        trials.iter_mut().for_each(|trial| Self::repeat(row, work, trial, times));
+    }
 }
 
 fn deltas<'a>(data: &[&'a [u8]], new: &[&'a [u8]], changed: Changed) -> Vec<Delta<'a>> {

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-/// Bytes of data between two looks at the clock, at least: it takes a system call.
-const BATCH_BYTES: usize = 16 << 20;
+/// Bytes of data between two looks at the clock, at least: it takes a system call, and stripes in other places have to warm up.
+const BATCH_BYTES: usize = 64 << 20;
 
 /// The processor time of this thread.
 #[cfg(unix)]
-fn now() -> Duration {
+pub(crate) fn now() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// The time since the first call.
 #[cfg(not(unix))]
-fn now() -> Duration {
+pub(crate) fn now() -> Duration {
     static START: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
     START.elapsed()
 }

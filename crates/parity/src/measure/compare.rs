@@ -8,7 +8,7 @@ use crate::Operation;
 use crate::arch::{KERNELS, LIMITS, RECOVERY_KERNELS, TWO_PASS};
 use crate::kernel::Ready;
 use crate::rival::LimitKernel;
-use crate::trial::{Changed, Trial, Tried, Work, with_blocks};
+use crate::trial::{Changed, Trial, Tried, Work, placements, with_trials};
 
 /// Which disks an update changes; other operations are about all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,22 +132,22 @@ pub fn compare(
         Part::UpperHalf => Changed::UpperHalf,
     };
     let work = Work::new(operation, changed);
-    let bytes = work.counted_blocks(data_disks) * block_bytes;
     let chosen_disks = if operation.is_update() { changed.count(data_disks) } else { data_disks };
     let chosen = chosen_for(operation, chosen_disks, block_bytes);
     let (mut rates, mut limits, mut two_pass) = (Vec::new(), Vec::new(), Vec::new());
-    with_blocks(work, data_disks, block_bytes, |trial| {
+    with_trials(work, data_disks, block_bytes, placements(block_bytes), |trials| {
+        let bytes = trials.len() * work.counted_blocks(data_disks) * block_bytes;
         for _ in 0..rounds.max(1) {
             if operation.is_recovery() {
-                round(RECOVERY_KERNELS, work, trial, bytes, slice, &mut rates);
+                round(RECOVERY_KERNELS, work, trials, bytes, slice, &mut rates);
             } else {
-                round(KERNELS, work, trial, bytes, slice, &mut rates);
+                round(KERNELS, work, trials, bytes, slice, &mut rates);
             }
             if LimitKernel::covers(operation) {
-                round(LIMITS, work, trial, bytes, slice, &mut limits);
+                round(LIMITS, work, trials, bytes, slice, &mut limits);
             }
             if operation.is_update() {
-                round(TWO_PASS, work, trial, bytes, slice, &mut two_pass);
+                round(TWO_PASS, work, trials, bytes, slice, &mut two_pass);
             }
         }
     });
@@ -159,13 +159,13 @@ pub fn compare(
 /// The rates of one kernel, one for each round.
 type Rounds = Vec<(&'static str, Vec<f64>)>;
 
-fn round<R: Tried>(rows: &'static [R], work: Work, trial: &mut Trial<'_>, bytes: usize, slice: Duration, rounds: &mut Rounds) {
+fn round<R: Tried>(rows: &'static [R], work: Work, trials: &mut [Trial<'_>], bytes: usize, slice: Duration, rounds: &mut Rounds) {
     let ready: Vec<Ready<R>> = rows.iter().filter_map(Ready::new).collect();
     if rounds.is_empty() {
         rounds.extend(ready.iter().map(|row| (row.name(), Vec::new())));
     }
     for (row, (_, rates)) in ready.iter().zip(rounds) {
-        rates.push(rate(bytes, slice, |times| R::repeat(*row, work, trial, times)));
+        rates.push(rate(bytes, slice, |times| R::repeat_on_all(*row, work, trials, times)));
     }
 }
 

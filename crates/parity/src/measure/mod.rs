@@ -15,11 +15,12 @@ use crate::choose;
 use crate::crc::{self, CRC_KERNELS, CrcKernel};
 use crate::kernel::Row;
 use crate::shape::Shape;
-use crate::trial::{Changed, Tried, Work, with_blocks};
+use crate::trial::{Changed, Tried, Work, placements, with_trials};
 use crate::{Feature, Operation};
 
 pub use compare::{Comparison, GRID_BLOCK_BYTES, GRID_DATA_DISKS, Part, Rate, compare, grid};
 
+pub(crate) use clock::now;
 use clock::rate;
 
 /// The data disks of the kernel's own figure: 8 disks with P and Q.
@@ -212,8 +213,10 @@ fn table_rate<R: Tried>(
         return Err(why_not(&table, name));
     };
     let work = Work::new(operation, changed);
-    let bytes = work.counted_blocks(disks) * block_bytes;
-    Ok(with_blocks(work, disks, block_bytes, |trial| rate(bytes, duration, |times| R::repeat(ready, work, trial, times))))
+    Ok(with_trials(work, disks, block_bytes, placements(block_bytes), |trials| {
+        let bytes = trials.len() * work.counted_blocks(disks) * block_bytes;
+        rate(bytes, duration, |times| R::repeat_on_all(ready, work, trials, times))
+    }))
 }
 
 /// The kernel in use for one operation and one shape of stripe.

@@ -42,8 +42,22 @@ struct ShapeArgs {
     /// Data disks of a stripe; the kernel measures with 6
     #[arg(long, value_name = "N", default_value_t = KERNEL_DATA_DISKS)]
     data_disks: usize,
+    /// Forget which kernels won on this processor, and measure again
+    #[arg(long)]
+    remeasure: bool,
     #[command(flatten)]
     run: RunArgs,
+}
+
+impl ShapeArgs {
+    /// The data disks, the length of a block, and the rest; the choice is forgotten where that was asked for.
+    fn prepared(&self) -> anyhow::Result<(usize, usize, &RunArgs)> {
+        let block_bytes = block_bytes(&self.run)?;
+        if self.remeasure {
+            uraid_parity::remeasure();
+        }
+        Ok((self.data_disks, block_bytes, &self.run))
+    }
 }
 
 /// Options of `bench crc32c`.
@@ -166,8 +180,7 @@ fn name(rate: Option<&Rate>) -> Option<String> {
 
 /// Runs `bench parity`.
 pub fn parity(args: &ParityArgs) -> anyhow::Result<Exit> {
-    let ShapeArgs { data_disks, ref run } = args.shape;
-    let block_bytes = block_bytes(run)?;
+    let (data_disks, block_bytes, run) = args.shape.prepared()?;
     // There are many kernels, each measured in several rounds.
     let slice = run.duration / 10;
     let mut rates = parity_rates(data_disks, block_bytes, run.duration)?;
@@ -272,8 +285,7 @@ pub fn choice_text(rates: &Rates) -> String {
 
 /// Runs `bench xor`.
 pub fn xor(args: &XorArgs) -> anyhow::Result<Exit> {
-    let ShapeArgs { data_disks, ref run } = args.shape;
-    let block_bytes = block_bytes(run)?;
+    let (data_disks, block_bytes, run) = args.shape.prepared()?;
     one_kind("xor", &kernels(), (data_disks, block_bytes), run, |kernel| {
         measure_plain_xor(kernel, data_disks, block_bytes, run.duration / ROUNDS)
     })
