@@ -1,5 +1,7 @@
 //! Rebuilding what a stripe has lost, from whatever is left of it.
 
+use std::borrow::Cow;
+
 use uraid_device::{Buf, Pool};
 use uraid_parity as parity;
 
@@ -13,6 +15,39 @@ pub(crate) enum Place {
     Q,
 }
 
+/// The exponents in Q that no data block has ([`uraid_geometry::Parity::gaps`]); mostly there are none.
+pub(crate) type Gaps = Option<[usize; 2]>;
+
+/// The exponent in Q of the data block of syndrome index `index`.
+pub(crate) fn exponent(gaps: Gaps, index: usize) -> usize {
+    gaps.into_iter().flatten().fold(index, |exponent, gap| exponent + usize::from(exponent >= gap))
+}
+
+/// Zeros that stand in the gaps, for parity code that knows none.
+pub(crate) struct Filler {
+    gaps: [usize; 2],
+    zeros: Buf,
+}
+
+impl Filler {
+    pub fn new(gaps: Gaps, pool: &Pool, len_bytes: usize) -> Option<Filler> {
+        let gaps = gaps?;
+        let mut zeros = pool.take(len_bytes);
+        zeros.fill(0);
+        Some(Filler { gaps, zeros })
+    }
+
+    /// Blocks in syndrome order, each moved to the place of its exponent.
+    pub fn spread<'b, T: Copy + From<&'b [u8]>>(filler: Option<&'b Filler>, data: &'b [T]) -> Cow<'b, [T]> {
+        let Some(filler) = filler else { return Cow::Borrowed(data) };
+        let mut spread = data.to_vec();
+        for gap in filler.gaps {
+            spread.insert(gap, T::from(&filler.zeros));
+        }
+        Cow::Owned(spread)
+    }
+}
+
 /// The same rows of all blocks of a stripe; `None` is lost. Data in syndrome order.
 pub(crate) struct Blocks<'a> {
     pub data: Vec<Option<&'a [u8]>>,
@@ -20,6 +55,7 @@ pub(crate) struct Blocks<'a> {
     pub q: Option<&'a [u8]>,
     /// RAID6?
     pub has_q: bool,
+    pub gaps: Gaps,
 }
 
 impl Blocks<'_> {
@@ -43,7 +79,10 @@ impl Blocks<'_> {
                 let mut out = pool.take(len_bytes);
                 match (self.p, self.q) {
                     (Some(p), _) => parity::recover_data_from_p(&self.data, p, &mut out),
-                    (None, Some(q)) => parity::recover_data_from_q(&self.data, q, &mut out),
+                    (None, Some(q)) => {
+                        let filler = Filler::new(self.gaps, pool, len_bytes);
+                        parity::recover_data_from_q(&Filler::spread(filler.as_ref(), &self.data), q, &mut out);
+                    }
                     (None, None) => panic!("a stripe without parity was to be rebuilt"),
                 }
                 vec![(index, out)]
@@ -51,7 +90,9 @@ impl Blocks<'_> {
             [low, high] => {
                 let (Some(p), Some(q)) = (self.p, self.q) else { panic!("two data blocks were to be rebuilt without P and Q") };
                 let (mut out_low, mut out_high) = (pool.take(len_bytes), pool.take(len_bytes));
-                parity::recover_two_data(&self.data, p, q, &mut out_low, &mut out_high);
+                let filler = Filler::new(self.gaps, pool, len_bytes);
+                let data = Filler::spread(filler.as_ref(), &self.data);
+                parity::recover_two_data(&data, p, q, &mut out_low, &mut out_high);
                 vec![(low, out_low), (high, out_high)]
             }
             _ => panic!("more than two data blocks were to be rebuilt"),
@@ -72,7 +113,7 @@ impl Blocks<'_> {
                 all[*index] = Some(block);
             }
             let all: Vec<&[u8]> = all.into_iter().flatten().collect();
-            rebuilt = generate(&all, pool, len_bytes, self.p.is_none(), lost_q);
+            rebuilt = generate(&all, self.gaps, pool, len_bytes, (self.p.is_none(), lost_q));
         }
         rebuilt.extend(data.into_iter().map(|(index, block)| (Place::Data(index), block)));
         rebuilt
@@ -91,7 +132,7 @@ impl Blocks<'_> {
         let lost_data: Option<&[u8]> =
             rebuilt.iter().find_map(|(place, block)| matches!(place, Place::Data(_)).then_some(&block[..]));
         let all: Vec<&[u8]> = self.data.iter().filter_map(|block| block.or(lost_data)).collect();
-        let stale: Vec<(Place, Buf)> = generate(&all, pool, len_bytes, self.p.is_some(), self.q.is_some())
+        let stale: Vec<(Place, Buf)> = generate(&all, self.gaps, pool, len_bytes, (self.p.is_some(), self.q.is_some()))
             .into_iter()
             .filter(|(place, block)| (if *place == Place::P { self.p } else { self.q }) != Some(&block[..]))
             .collect();
@@ -100,20 +141,22 @@ impl Blocks<'_> {
     }
 }
 
-/// New parity blocks from all data.
-pub(crate) fn generate(data: &[&[u8]], pool: &Pool, len_bytes: usize, p: bool, q: bool) -> Vec<(Place, Buf)> {
+/// New parity blocks from all data: P and Q, as each is wanted.
+pub(crate) fn generate(data: &[&[u8]], gaps: Gaps, pool: &Pool, len_bytes: usize, (p, q): (bool, bool)) -> Vec<(Place, Buf)> {
     let block = |wanted: bool| wanted.then(|| pool.take(len_bytes));
     let (mut p, mut q) = (block(p), block(q));
-    generate_into(data, p.as_deref_mut(), q.as_deref_mut());
+    generate_into(data, gaps, pool, p.as_deref_mut(), q.as_deref_mut());
     p.map(|p| (Place::P, p)).into_iter().chain(q.map(|q| (Place::Q, q))).collect()
 }
 
 /// Writes parity of `data` into whichever of P and Q is given.
-pub(crate) fn generate_into(data: &[&[u8]], p: Option<&mut [u8]>, q: Option<&mut [u8]>) {
+pub(crate) fn generate_into(data: &[&[u8]], gaps: Gaps, pool: &Pool, p: Option<&mut [u8]>, q: Option<&mut [u8]>) {
+    let filler = q.as_ref().and_then(|q| Filler::new(gaps, pool, q.len()));
+    let data = Filler::spread(filler.as_ref(), data);
     match (p, q) {
-        (Some(p), Some(q)) => parity::gen_pq(data, p, q),
-        (Some(p), None) => parity::xor_gen(data, p),
-        (None, Some(q)) => parity::gen_q(data, q),
+        (Some(p), Some(q)) => parity::gen_pq(&data, p, q),
+        (Some(p), None) => parity::xor_gen(&data, p),
+        (None, Some(q)) => parity::gen_q(&data, q),
         (None, None) => {}
     }
 }

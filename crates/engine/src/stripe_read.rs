@@ -183,6 +183,7 @@ impl Engine {
             p: block(parity.p_slot(gather.stripe)),
             q: parity.q_slot(gather.stripe).and_then(block),
             has_q: parity.q_slot(gather.stripe).is_some(),
+            gaps: parity.gaps(gather.stripe),
         }
     }
 

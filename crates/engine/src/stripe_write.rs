@@ -308,6 +308,7 @@ impl Engine {
 
     fn parity_of_segment(&self, op: &StripeWrite, segment: &Segment, mut p: Option<&mut [u8]>, mut q: Option<&mut [u8]>) {
         let parity = self.parity();
+        let gaps = parity.gaps(op.stripe);
         let old = |slot: Slot| op.old[slot.index()].get(&segment.rows);
         let old_data = |index: usize| old(parity.data_slot(op.stripe, index));
         let new: Vec<Option<Shared>> = op.new.iter().map(|new| new.get(&segment.rows)).collect();
@@ -323,7 +324,8 @@ impl Engine {
                 let deltas: Vec<Delta<'_>> = (0..new.len())
                     .filter_map(|index| {
                         let new = new[index].as_deref()?;
-                        Some(Delta { index, old: old_data(index).expect("the plan had the old data read"), new })
+                        let old = old_data(index).expect("the plan had the old data read");
+                        Some(Delta { index: codec::exponent(gaps, index), old, new })
                     })
                     .collect();
                 uraid_parity::update(&deltas, p, q);
@@ -332,7 +334,7 @@ impl Engine {
                 let block = |index: usize| new[index].as_deref().or_else(|| old_data(index));
                 let data: Vec<&[u8]> =
                     (0..new.len()).map(|index| block(index).expect("the plan had the other data read")).collect();
-                codec::generate_into(&data, p, q);
+                codec::generate_into(&data, gaps, &self.pool, p, q);
             }
             Method::RebuildFirst => {
                 let blocks = Blocks {
@@ -342,12 +344,13 @@ impl Engine {
                     p: old(parity.p_slot(op.stripe)).filter(|_| segment.plan.read_p),
                     q: parity.q_slot(op.stripe).and_then(old).filter(|_| segment.plan.read_q),
                     has_q: parity.q_slot(op.stripe).is_some(),
+                    gaps,
                 };
                 let rebuilt = blocks.rebuild_data(&self.pool, bytes_of(&segment.rows));
                 let lost = |index: usize| rebuilt.iter().find(|(lost, _)| *lost == index).map(|(_, block)| &block[..]);
                 let block = |index: usize| new[index].as_deref().or(blocks.data[index]).or_else(|| lost(index));
                 let data: Vec<&[u8]> = (0..new.len()).map(|index| block(index).expect("what was lost was rebuilt")).collect();
-                codec::generate_into(&data, p, q);
+                codec::generate_into(&data, gaps, &self.pool, p, q);
             }
         }
     }

@@ -6,7 +6,7 @@ use uraid_parity as parity;
 use uraid_types::{Sector, SectorCount, Slot, StripeNo};
 
 use crate::Engine;
-use crate::codec::{self, Blocks, Place};
+use crate::codec::{self, Blocks, Filler, Place};
 use crate::event::SyncKind;
 use crate::extents::{Rows, bytes_of, within};
 use crate::lock::Mode;
@@ -173,6 +173,7 @@ impl Engine {
             p: block(geometry.p_slot(stripe)),
             q: q_slot.and_then(block),
             has_q: q_slot.is_some(),
+            gaps: geometry.gaps(stripe),
         };
         let slot_of = |place: Place| match place {
             Place::Data(index) => geometry.data_slot(stripe, index),
@@ -182,10 +183,12 @@ impl Engine {
         let complete = blocks.data.iter().all(Option::is_some) && blocks.p.is_some() && (q_slot.is_none() || blocks.q.is_some());
         let rebuilt = if complete {
             let data: Vec<&[u8]> = blocks.data.iter().copied().flatten().collect();
+            let filler = Filler::new(blocks.gaps, &self.pool, bytes_of(part));
+            let data = Filler::spread(filler.as_ref(), &data);
             let (bad_p, bad_q, mismatch_sectors) = compare(&data, blocks.p, blocks.q);
             op.found.mismatch_sectors += mismatch_sectors;
             let mend = mismatch_sectors > 0 && matches!(op.kind, SyncKind::Resync | SyncKind::Repair);
-            if mend { codec::generate(&data, &self.pool, bytes_of(part), bad_p, bad_q) } else { Vec::new() }
+            if mend { codec::generate(&data, None, &self.pool, bytes_of(part), (bad_p, bad_q)) } else { Vec::new() }
         } else if blocks.recoverable() {
             let wanted = !self.read_only && self.members.slots().any(|slot| block(slot).is_none() && self.members.writable(slot));
             if matches!(op.kind, SyncKind::Resync | SyncKind::Repair) && !self.read_only {

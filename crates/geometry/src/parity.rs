@@ -1,10 +1,12 @@
 //! RAID4, RAID5 and RAID6: stripes of data, P and Q.
 //!
-//! P and Q always lie side by side (cyclically, P first), so that the data members of a stripe are the run of members after
-//! them, again cyclically. That run, counted from the member after the last parity, is the *syndrome order*: it decides the
-//! coefficient of each data member in Q (the member of index `i` is multiplied by the generator to the power `i`). The
-//! symmetric layouts fill a stripe with array data in the same order. The asymmetric ones fill it from member 0 on, so there
-//! the two orders differ by a rotation.
+//! The data members of a stripe have two orders. The *fill order* is that in which array data goes into them. The *syndrome order*
+//! decides their coefficients in Q: each is multiplied by the generator to the power of its exponent, and the exponents rise.
+//!
+//! Where P and Q move together (and where there is no Q), the syndrome order begins behind the last parity and goes round to the
+//! first, and the exponents are 0, 1, 2, ... In DDF's layouts and in those that conversions from RAID5 leave it is the order of the
+//! slots; DDF's exponents are the slots' own numbers, so that two of them, [`Parity::gaps`], belong to no data. The fill order is
+//! always a rotation of the syndrome order.
 //!
 //! The layouts are those of md(4); the tables in `tests/it/kernel.txt` were read off arrays that Linux wrote.
 
@@ -23,6 +25,23 @@ pub struct Parity {
     chunk: u64,
     stripes: u64,
     capacity: SectorCount,
+}
+
+/// What decides where a stripe's blocks lie.
+#[derive(Clone, Copy)]
+struct Turn {
+    p: u64,
+    /// Meaningless without Q.
+    q: u64,
+    order: Order,
+}
+
+#[derive(Clone, Copy)]
+enum Order {
+    /// The syndrome order starts at this member and goes round; no parity lies between data.
+    From(u64),
+    /// It is that of the slots, parity left out: first the lower, then the higher of the parity members.
+    Slots(u64, u64),
 }
 
 /// Where in its stripe an array sector lies.
@@ -144,13 +163,13 @@ impl Parity {
     /// The member that holds the stripe's P.
     #[must_use]
     pub fn p_slot(&self, stripe: StripeNo) -> Slot {
-        slot_of(self.p_member(stripe))
+        slot_of(self.turn(stripe).p)
     }
 
     /// The member that holds the stripe's Q; `None` without Q.
     #[must_use]
     pub fn q_slot(&self, stripe: StripeNo) -> Option<Slot> {
-        (self.parity_members() == 2).then(|| slot_of((self.p_member(stripe) + 1) % self.members))
+        (self.parity_members() == 2).then(|| slot_of(self.turn(stripe).q))
     }
 
     /// The member that holds the stripe's data chunk of syndrome index `index`.
@@ -160,7 +179,24 @@ impl Parity {
     #[must_use]
     pub fn data_slot(&self, stripe: StripeNo, index: usize) -> Slot {
         assert!(index < self.data_members(), "data member {index} of {}", self.data);
-        slot_of((self.first_data(stripe) + index as u64) % self.members)
+        let index = index as u64;
+        slot_of(match self.turn(stripe).order {
+            Order::From(first) => (first + index) % self.members,
+            Order::Slots(low, high) => {
+                let above_low = index + u64::from(index >= low);
+                above_low + u64::from(above_low >= high)
+            }
+        })
+    }
+
+    /// The exponents in Q, ascending, that no data block of the stripe has though a higher one may: blocks of zeros stand there.
+    /// `None` where the exponents are the syndrome indices.
+    #[must_use]
+    pub fn gaps(&self, stripe: StripeNo) -> Option<[usize; 2]> {
+        match self.turn(stripe).order {
+            Order::Slots(low, high) if self.layout.counts_slots() => Some([low as usize, high as usize]),
+            _ => None,
+        }
     }
 
     /// What `slot` holds in the stripe.
@@ -171,47 +207,70 @@ impl Parity {
     pub fn role(&self, stripe: StripeNo, slot: Slot) -> ParityRole {
         let member = u64::from(slot.0);
         assert!(member < self.members, "{slot} of {} members", self.members);
-        let distance = (member + self.members - self.first_data(stripe)) % self.members;
-        if distance < self.data {
-            ParityRole::Data(distance as usize)
-        } else if distance == self.data {
-            ParityRole::P
-        } else {
-            ParityRole::Q
+        let turn = self.turn(stripe);
+        if member == turn.p {
+            return ParityRole::P;
         }
+        if self.parity_members() == 2 && member == turn.q {
+            return ParityRole::Q;
+        }
+        let index = match turn.order {
+            Order::From(first) => (member + self.members - first) % self.members,
+            Order::Slots(low, high) => member - u64::from(member > low) - u64::from(member > high),
+        };
+        ParityRole::Data(index as usize)
     }
 
-    fn p_member(&self, stripe: StripeNo) -> u64 {
-        let turn = stripe.0 % self.members;
+    fn turn(&self, stripe: StripeNo) -> Turn {
+        use ParityLayout as L;
+        let last = self.members - 1;
+        let turn = || stripe.0 % self.members;
+        // As RAID5 on all members but the last.
+        let turn_of_five = || stripe.0 % last;
+        let before = |member: u64| (member + last) % self.members;
+        let after = |member: u64| (member + 1) % self.members;
+        let together = |p: u64| {
+            let q = after(p);
+            Turn { p, q, order: Order::From(if self.parity_members() == 2 { after(q) } else { q }) }
+        };
+        let apart = |p: u64, q: u64| Turn { p, q, order: Order::Slots(p.min(q), p.max(q)) };
         match self.layout {
             // RAID6 starts with P, not Q, on the last member: Q then wraps to member 0.
-            ParityLayout::LeftAsymmetric | ParityLayout::LeftSymmetric => self.members - 1 - turn,
-            ParityLayout::RightAsymmetric | ParityLayout::RightSymmetric => turn,
-            ParityLayout::ParityFirst => 0,
-            ParityLayout::ParityLast => self.data,
+            L::LeftAsymmetric | L::LeftSymmetric => together(last - turn()),
+            L::RightAsymmetric | L::RightSymmetric => together(turn()),
+            L::ParityFirst => together(0),
+            L::ParityLast => together(self.data),
+            L::DdfZeroRestart => apart(turn(), after(turn())),
+            L::DdfNRestart => apart(before(last - turn()), last - turn()),
+            L::DdfNContinue => apart(last - turn(), before(last - turn())),
+            L::LeftAsymmetric6 | L::LeftSymmetric6 => apart(self.data - turn_of_five(), last),
+            L::RightAsymmetric6 | L::RightSymmetric6 => apart(turn_of_five(), last),
+            L::ParityFirst6 => apart(0, last),
         }
     }
 
-    /// The member after the last parity, where syndrome order starts.
-    fn first_data(&self, stripe: StripeNo) -> u64 {
-        (self.p_member(stripe) + self.members - self.data) % self.members
-    }
-
-    /// How far syndrome order is rotated against the order in which array data fills the stripe: the number of data
-    /// members that syndrome order meets only after wrapping past the last member.
+    /// The syndrome index of the data member that is filled first.
     fn rotation(&self, stripe: StripeNo) -> u64 {
-        match self.layout {
-            ParityLayout::LeftSymmetric | ParityLayout::RightSymmetric => 0,
-            _ => (self.first_data(stripe) + self.data).saturating_sub(self.members),
+        use ParityLayout as L;
+        let turn = self.turn(stripe);
+        match (self.layout, turn.order) {
+            (L::LeftSymmetric | L::RightSymmetric, _) => 0,
+            // The data members that the syndrome order meets before it comes to member 0.
+            (_, Order::From(first)) if first + self.data > self.members => self.members - first,
+            (_, Order::From(_)) => 0,
+            // The member behind P.
+            (L::LeftSymmetric6 | L::RightSymmetric6, _) => turn.p % self.data,
+            (L::DdfNContinue, _) => turn.p.saturating_sub(1) % self.data,
+            (_, Order::Slots(..)) => 0,
         }
     }
 
     fn syndrome_of_fill(&self, stripe: StripeNo, fill: u64) -> usize {
-        ((fill + self.data - self.rotation(stripe)) % self.data) as usize
+        ((fill + self.rotation(stripe)) % self.data) as usize
     }
 
     fn fill_of_syndrome(&self, stripe: StripeNo, index: u64) -> u64 {
-        (index + self.rotation(stripe)) % self.data
+        (index + self.data - self.rotation(stripe)) % self.data
     }
 
     fn assert_in_array(&self, stripe: StripeNo, offset: SectorCount) {

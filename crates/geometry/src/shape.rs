@@ -1,6 +1,6 @@
 //! What describes an array, and the rules that hold for every level.
 
-use uraid_types::{Layout, Level, Sector, SectorCount, Slot};
+use uraid_types::{Layout, Level, ParityLayout, Sector, SectorCount, Slot};
 
 use crate::GeometryError;
 
@@ -13,6 +13,9 @@ pub const MAX_MEMBERS: usize = (4096 - 256) / 2;
 /// The most members of an array with parity: Linux gives up in the middle of a RAID6 that is wider, Q has no more than 255 different
 /// factors, and our parity code is made for 254 data blocks.
 pub const MAX_PARITY_MEMBERS: usize = 255;
+
+/// As [`MAX_PARITY_MEMBERS`] where the slots of P and Q count too: those that the highest exponent that Q has, 253, leaves room for.
+const MAX_SLOT_COUNTING_MEMBERS: usize = 254;
 
 /// Sectors in 4 KiB, the page that md's chunks are multiples of.
 const PAGE_SECTORS: u64 = 8;
@@ -54,8 +57,10 @@ impl Shape {
         if found > MAX_MEMBERS {
             return Err(GeometryError::TooManyMembers { most: MAX_MEMBERS, found });
         }
-        if self.level.has_parity() && found > MAX_PARITY_MEMBERS {
-            return Err(GeometryError::TooWide { level: self.level, most: MAX_PARITY_MEMBERS, found });
+        let counts_slots = matches!(self.layout, Layout::Parity(layout) if layout.counts_slots());
+        let most = if counts_slots { MAX_SLOT_COUNTING_MEMBERS } else { MAX_PARITY_MEMBERS };
+        if self.level.has_parity() && found > most {
+            return Err(GeometryError::TooWide { level: self.level, most, found });
         }
         if self.member_sectors.len() != found {
             return Err(GeometryError::SizesMissing { sizes: self.member_sectors.len(), raid_disks: found });
@@ -67,10 +72,7 @@ impl Shape {
         let fits = match self.layout {
             Layout::None => matches!(self.level, Level::Linear | Level::Raid1),
             Layout::Raid0(_) => self.level == Level::Raid0,
-            Layout::Parity(layout) => match self.level {
-                Level::Raid4 => layout == uraid_types::ParityLayout::ParityLast,
-                level => level.has_parity(),
-            },
+            Layout::Parity(layout) => ParityLayout::of_level(self.level).contains(&layout),
             Layout::Raid10(_) => self.level == Level::Raid10,
         };
         if fits { Ok(()) } else { Err(GeometryError::ForeignLayout { level: self.level, layout: self.layout.to_string() }) }

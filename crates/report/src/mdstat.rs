@@ -74,6 +74,9 @@ impl ArrayStatus {
                 if far > 1 {
                     write!(f, " {far} {}-copies", if offset { "offset" } else { "far" })?;
                 }
+                if let Some(set) = set_members(self.layout, self.raid_disks()).filter(|&set| set != self.raid_disks()) {
+                    write!(f, " {set} devices per set")?;
+                }
                 f.write_char(' ')?;
             }
             "raid4" | "raid5" | "raid6" => {
@@ -83,6 +86,16 @@ impl ArrayStatus {
         }
         let map: String = self.slots_up.iter().map(|up| if *up { 'U' } else { '_' }).collect();
         write!(f, "[{}/{}] [{map}]", self.raid_disks(), self.in_sync())
+    }
+}
+
+/// RAID10's members per set of far copies: the older sets (bit 17) split the array, the newer ones (bit 18) hold one set of copies.
+fn set_members(layout: u32, raid_disks: usize) -> Option<usize> {
+    let (near, far) = (layout as usize & 0xff, layout as usize >> 8 & 0xff);
+    match layout >> 17 & 3 {
+        0 => None,
+        1 => raid_disks.checked_div(far),
+        _ => Some(near * far),
     }
 }
 

@@ -72,11 +72,15 @@ impl Setup {
         };
         let slots = least + rng.below(if level == Raid1 { 3 } else { 4 }) as u16;
         let layout = match level {
-            Raid5 | Raid6 => Layout::Parity(rng.pick(&ParityLayout::ALL)),
+            Raid5 | Raid6 => Layout::Parity(rng.pick(ParityLayout::of_level(level))),
             Raid10 if slots == 2 => Layout::Raid10(rng.pick(&[Raid10Layout::near(2), Raid10Layout::far(2)])),
             Raid10 => {
                 let copies = if slots > 3 && rng.chance(20) { 3 } else { 2 };
-                let layouts = [Raid10Layout::near(copies), Raid10Layout::far(copies), Raid10Layout::offset(copies)];
+                let mut layouts = vec![Raid10Layout::near(copies), Raid10Layout::far(copies), Raid10Layout::offset(copies)];
+                if slots > 3 {
+                    layouts.push(Raid10Layout { near_copies: 2, ..Raid10Layout::far(2) });
+                    layouts.push(Raid10Layout { far_sets_improved: true, ..Raid10Layout::far(2) });
+                }
                 Layout::Raid10(rng.pick(&layouts))
             }
             level => Layout::default_for(level),

@@ -12,8 +12,12 @@
 
 mod layout;
 mod level;
+mod parity_layout;
+mod raid10_layout;
 mod units;
 
-pub use layout::{Layout, LayoutError, ParityLayout, Raid0Layout, Raid10Layout};
+pub use layout::{Layout, LayoutError, Raid0Layout};
 pub use level::{Level, UnknownLevel};
+pub use parity_layout::ParityLayout;
+pub use raid10_layout::Raid10Layout;
 pub use units::{SECTOR_BYTES, Sector, SectorCount, Slot, StripeNo};

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use uraid_geometry::{Copies, Geometry, Parity, ParityRole, Shape};
-use uraid_types::{Layout, Level, Raid10Layout, Sector, SectorCount, Slot, StripeNo};
+use uraid_types::{Layout, Level, ParityLayout, Raid10Layout, Sector, SectorCount, Slot, StripeNo};
 
 /// What Linux stored in one chunk of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +109,11 @@ fn the_tables_are_there() {
         assert!(tables.iter().any(|table| table.shape.level == level), "{level}");
     }
     assert!(tables.iter().all(|table| table.members.len() == usize::from(table.shape.raid_disks)));
+    for layout in ParityLayout::of_level(Level::Raid6) {
+        let of_layout =
+            tables.iter().filter(|table| (table.shape.level, table.shape.layout) == (Level::Raid6, Layout::Parity(*layout)));
+        assert!(of_layout.count() >= 3, "{layout:?}");
+    }
     let chunks: usize = tables.iter().map(|table| table.places().len()).sum();
     assert!(chunks > 1500, "{chunks}");
 }
@@ -178,7 +183,11 @@ fn check_parity(table: &Table, parity: &Parity) {
                 assert_eq!(parity.data_slot(stripe, place.index), slot, "{context}");
                 assert_eq!(parity.array_sector(stripe, place.index, SectorCount(3)), Sector(chunk * unit + 3), "{context}");
                 if table.shape.level == Level::Raid6 {
-                    assert_eq!(Some(place.index), power, "{context}");
+                    let exponent = match parity.gaps(stripe) {
+                        None => place.index,
+                        Some(gaps) => (0..).filter(|exponent| !gaps.contains(exponent)).nth(place.index).unwrap(),
+                    };
+                    assert_eq!(Some(exponent), power, "{context}");
                 }
             }
             Stored::P => {

@@ -17,8 +17,9 @@ fn any_layout(level: Level) -> BoxedStrategy<Layout> {
             let layouts = vec![Raid0Layout::Original, Raid0Layout::Alternate, Raid0Layout::Unspecified];
             proptest::sample::select(layouts).prop_map(Layout::Raid0).boxed()
         }
-        Level::Raid4 => Just(Layout::Parity(ParityLayout::ParityLast)).boxed(),
-        Level::Raid5 | Level::Raid6 => proptest::sample::select(ParityLayout::ALL.to_vec()).prop_map(Layout::Parity).boxed(),
+        Level::Raid4 | Level::Raid5 | Level::Raid6 => {
+            proptest::sample::select(ParityLayout::of_level(level)).prop_map(Layout::Parity).boxed()
+        }
         Level::Raid10 => {
             (1_u8..4, 1_u8..3, any::<bool>(), proptest::sample::select(vec![(false, false), (true, false), (false, true)]))
                 .prop_map(|(near_copies, far_copies, far_offset, (far_sets, far_sets_improved))| {

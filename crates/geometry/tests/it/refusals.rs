@@ -42,6 +42,10 @@ fn parity_of_too_many() {
             assert_eq!(error, Err(GeometryError::TooWide { level, most: 255, found: usize::from(found) }));
         }
     }
+    let ddf = Layout::Parity(ParityLayout::DdfNRestart);
+    let wide = |raid_disks| Geometry::new(&Shape { layout: ddf, ..shape(Level::Raid6, raid_disks, 8, 800) });
+    assert!(wide(254).is_ok());
+    assert_eq!(wide(255), Err(GeometryError::TooWide { level: Level::Raid6, most: 254, found: 255 }));
     assert!(
         Geometry::new(&shape(Level::Raid1, 1920, 0, 8)).is_ok() && Geometry::new(&shape(Level::Raid10, 1920, 8, 800)).is_ok()
     );

@@ -76,6 +76,9 @@ fn each_level_and_layout() {
     agrees("raid10-n2", &[array("raid10", FIVE, 99_840, 64, 0x102, "UUUUU")]);
     agrees("raid10-o2", &[array("raid10", FIVE, 99_840, 64, 0x10201, "UUUUU")]);
     agrees("raid10-f3", &[array("raid10", FIVE, 66_560, 64, 0x301, "UUUUU")]);
+    let seven = "loop0[0]0 loop6[6]6 loop5[5]5 loop4[4]4 loop3[3]3 loop2[2]2 loop1[1]1";
+    agrees("raid10-old-far-sets", &[array("raid10", seven, 10_752, 4, 0x2_0201, "UUUUUUU")]);
+    agrees("raid10-far-sets", &[array("raid10", seven, 10_752, 4, 0x4_0201, "UUUUUUU")]);
     let old = ArrayStatus { metadata: "0.90".into(), ..array("raid10", FOUR, 81_792, 64, 0x102, "UUUU") };
     agrees("raid10-0.90", &[old]);
     let at_end = ArrayStatus { metadata: "1.0".into(), ..array("raid5", THREE, 81_792, 64, 2, "UUU") };
