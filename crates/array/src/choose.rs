@@ -12,7 +12,7 @@ pub use survey::{ArraySurvey, SlotStanding, SlotSurvey, survey};
 use uraid_engine::{BitmapConfig, MemberState};
 use uraid_format::{ArrayId, Bitmap, BitmapSuper, Superblock};
 use uraid_geometry::Geometry;
-use uraid_types::{Sector, SectorCount};
+use uraid_types::{Raid0Layout, Sector, SectorCount};
 use uuid::Uuid;
 
 use crate::{Candidate, Refused, RefusedReason};
@@ -30,6 +30,8 @@ pub struct AssembleOptions {
     pub read_only: bool,
     /// Only members of this array.
     pub uuid: Option<Uuid>,
+    /// How to read a RAID0 that does not record its layout.
+    pub raid0_layout: Option<Raid0Layout>,
 }
 
 /// One slot of the array.

@@ -10,6 +10,7 @@ use anyhow::Context;
 use uraid_array::{AssembleOptions, Assembly, Candidate, Refused, RefusedReason, choose, scan};
 use uraid_device::{Device, DeviceError, FileDevice, OpenOptions};
 use uraid_serve::control as sockets;
+use uraid_types::Raid0Layout;
 use uuid::Uuid;
 
 use crate::control::{self, NOT_UTF8, Running, full};
@@ -39,6 +40,24 @@ pub struct WhichArgs {
     /// Logical block of members that are regular files, 512 or 4096 bytes
     #[arg(long, value_name = "BYTES", value_parser = block_size)]
     pub logical_block_size: Option<u32>,
+    /// How to read a RAID0 of unequal members that does not record its layout: original or alternate
+    #[arg(short = 'p', long, value_name = "LAYOUT", value_parser = raid0_layout)]
+    pub layout: Option<Raid0Layout>,
+}
+
+impl WhichArgs {
+    /// `options` for these members.
+    pub fn options(&self, options: &AssembleOptions) -> AssembleOptions {
+        AssembleOptions { uuid: self.uuid, raid0_layout: self.layout, ..*options }
+    }
+}
+
+fn raid0_layout(text: &str) -> Result<Raid0Layout, String> {
+    match text {
+        "original" => Ok(Raid0Layout::Original),
+        "alternate" => Ok(Raid0Layout::Alternate),
+        other => Err(format!("'{other}' is neither original nor alternate")),
+    }
 }
 
 /// From what state an array may be started.
@@ -55,7 +74,7 @@ pub struct StartArgs {
 impl StartArgs {
     /// As the library takes them.
     pub fn options(self, read_only: bool) -> AssembleOptions {
-        AssembleOptions { force: self.force, run: self.run, read_only, uuid: None }
+        AssembleOptions { force: self.force, run: self.run, read_only, ..AssembleOptions::default() }
     }
 }
 
@@ -126,7 +145,7 @@ pub fn assemble(paths: &[PathBuf], which: &WhichArgs, open: OpenOptions, options
     refuse_repeated(paths)?;
     let open = OpenOptions { logical_block_bytes: which.logical_block_size, ..open };
     let found = scan_all(paths, open);
-    let options = AssembleOptions { uuid: which.uuid, ..*options };
+    let options = which.options(options);
     let left_out = || found.refused.iter().map(|refused| format!("\n  left out: {refused}")).collect::<String>();
     let assembly = choose(found.candidates, &options)
         .map_err(|error| anyhow::anyhow!("{error}{}", left_out()))

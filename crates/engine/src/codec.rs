@@ -160,3 +160,28 @@ pub(crate) fn generate_into(data: &[&[u8]], gaps: Gaps, pool: &Pool, p: Option<&
         (None, None) => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use uraid_device::Pool;
+
+    use super::{Filler, exponent};
+
+    /// From arrays of Linux: the exponents are the slots that hold neither P nor Q.
+    #[test]
+    fn gaps_are_where_parity_is() {
+        for (gaps, exponents) in [([2, 3], [0, 1, 4]), ([0, 4], [1, 2, 3]), ([0, 1], [2, 3, 4]), ([3, 4], [0, 1, 2])] {
+            assert_eq!([0, 1, 2].map(|index| exponent(Some(gaps), index)), exponents);
+            let blocks = [[1; 512], [2; 512], [3; 512]];
+            let data = blocks.each_ref().map(|block| &block[..]);
+            let filler = Filler::new(Some(gaps), &Pool::new(0), 512).unwrap();
+            let spread = Filler::spread(Some(&filler), &data);
+            assert_eq!(spread.len(), 5);
+            for (block, place) in data.iter().zip(exponents) {
+                assert_eq!(spread[place], *block);
+            }
+            assert!(gaps.iter().all(|&gap| spread[gap] == [0; 512]));
+        }
+        assert_eq!(exponent(None, 7), 7);
+    }
+}

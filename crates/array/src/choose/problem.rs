@@ -3,7 +3,7 @@
 use std::fmt;
 
 use uraid_geometry::GeometryError;
-use uraid_types::{Level, Slot};
+use uraid_types::{Layout, Level, Slot};
 
 use crate::Refused;
 
@@ -113,10 +113,21 @@ pub enum AssembleProblem {
     /// A RAID0 that can be read in two ways.
     #[error(
         "the members differ in size and the superblock does not say which layout it has: 'original' (chunks counted from the array's \
-         start, Linux before 3.14) or 'alternate' (counted from each zone's start, since 3.14); the wrong one gives wrong data: record the \
-         right one with `mdadm --assemble --update=layout-original` or `layout-alternate`"
+         start, Linux before 3.14) or 'alternate' (counted from each zone's start, since 3.14); the wrong one gives wrong data: read it \
+         with --layout=original and with --layout=alternate, keep to the one that makes sense, and record that with \
+         `mdadm --assemble --update=layout-original` or `layout-alternate`"
     )]
     Raid0Layout,
+    /// A choice where there is none.
+    #[error(
+        "--layout chooses how to read a RAID0 that does not record its layout; this {level} array has the layout {recorded}: leave it out"
+    )]
+    LayoutRecorded {
+        /// The level.
+        level: Level,
+        /// What is recorded.
+        recorded: Layout,
+    },
     /// Numbers that make no array.
     #[error("{newest} describes an array that cannot be: {error}")]
     Shape {

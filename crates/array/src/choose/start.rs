@@ -3,7 +3,7 @@
 use uraid_engine::MemberState;
 use uraid_format::{Bitmap, Feature, Role, Superblock};
 use uraid_geometry::{Geometry, GeometryError, Shape};
-use uraid_types::{SECTOR_BYTES, Sector, SectorCount, Slot};
+use uraid_types::{Layout, Raid0Layout, SECTOR_BYTES, Sector, SectorCount, Slot};
 
 use super::bitmap::Merged;
 use super::judge::{Judged, Verdict, judge};
@@ -49,11 +49,11 @@ pub(super) fn has_all_data(newest: &Superblock, held: &[bool]) -> bool {
 
 /// The arithmetic of a redundant array, whose members are all of one size.
 pub(super) fn redundant_geometry(newest: &Superblock) -> Result<Geometry, GeometryError> {
-    geometry(newest, vec![newest.used_size; usize::from(newest.raid_disks)])
+    geometry(newest, newest.layout, vec![newest.used_size; usize::from(newest.raid_disks)])
 }
 
-fn geometry(newest: &Superblock, member_sectors: Vec<SectorCount>) -> Result<Geometry, GeometryError> {
-    let Superblock { level, layout, raid_disks, chunk, .. } = *newest;
+fn geometry(newest: &Superblock, layout: Layout, member_sectors: Vec<SectorCount>) -> Result<Geometry, GeometryError> {
+    let Superblock { level, raid_disks, chunk, .. } = *newest;
     Geometry::new(&Shape { level, layout, raid_disks, chunk, member_sectors })
 }
 
@@ -131,6 +131,14 @@ impl<'a> Planner<'a> {
         if let Some(feature) = UNSUPPORTED.into_iter().find(|&feature| self.newest.has(feature)) {
             return Err(AssembleProblem::Feature(feature.name()));
         }
+        let (level, recorded) = (self.newest.level, self.newest.layout);
+        if self
+            .options
+            .raid0_layout
+            .is_some_and(|chosen| recorded != Layout::Raid0(Raid0Layout::Unspecified) && recorded != Layout::Raid0(chosen))
+        {
+            return Err(AssembleProblem::LayoutRecorded { level, recorded });
+        }
         if let Some(conflict) = &self.judged.conflict {
             return Err(conflict.clone());
         }
@@ -156,7 +164,8 @@ impl<'a> Planner<'a> {
             Some(geometry) => Ok(geometry),
             None => {
                 let sizes = holders.iter().flatten().map(|&index| self.superblock(index).data_size).collect();
-                geometry(self.newest, sizes).map_err(shape)
+                let chosen = self.options.raid0_layout.map(Layout::Raid0);
+                geometry(self.newest, chosen.unwrap_or(self.newest.layout), sizes).map_err(shape)
             }
         }
     }

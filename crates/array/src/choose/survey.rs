@@ -215,6 +215,10 @@ fn next_step(
         Err(AssembleProblem::NotEnough { hint, .. }) if !hint.is_empty() => {
             "find the missing members; failing that, assemble it with --read-only --force and check the contents".to_owned()
         }
+        Err(AssembleProblem::Raid0Layout) => {
+            "export it with --layout=original and with --layout=alternate, and assemble it with the one that makes sense"
+                .to_owned()
+        }
         Err(AssembleProblem::NotEnough { .. } | AssembleProblem::OnlySpares(_)) => "find the missing members".to_owned(),
         Err(AssembleProblem::TwoForSlot { .. } | AssembleProblem::SplitBrain { .. }) => {
             "decide which of the two holds the right data, and give the other members with that one only".to_owned()

@@ -153,7 +153,8 @@ fn assemble(args: &Args) -> anyhow::Result<Assembly> {
     let open = OpenOptions { logical_block_bytes: args.which.logical_block_size, ..open };
     let Found { candidates, refused } = scan_all(&args.members, open);
     refuse_strangers(&refused)?;
-    let options = AssembleOptions { force: args.force, run: args.run, read_only: args.read_only, uuid: args.which.uuid };
+    let asked = AssembleOptions { force: args.force, run: args.run, read_only: args.read_only, ..AssembleOptions::default() };
+    let options = args.which.options(&asked);
     let assembly = choose(candidates, &options).context("the array cannot be started")?;
     let strangers: Vec<&Refused> = assembly.refused.iter().filter(|refused| is_stranger(&refused.reason)).collect();
     refuse_strangers(&strangers)?;

@@ -38,7 +38,7 @@ pub struct Args {
     /// How much of each member is used, in KiB unless a unit is given; max for as much as fits
     #[arg(short = 'z', long, value_name = "SIZE", value_parser = used_size)]
     size: Option<UsedSize>,
-    /// Where parity or copies go: left-symmetric (ls), ..., n2, f2, o2, ...
+    /// Where parity or copies go: left-symmetric (ls), ddf-N-restart, ..., n2, f2, o2, "near=2,far=2", ...
     #[arg(short = 'p', long, value_name = "LAYOUT")]
     layout: Option<String>,
     /// Version of the superblock: 1.0, 1.1 or 1.2

@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let stop = Stop::listen()?;
     refuse_member_as("--output", &args.output, &args.members.members)?;
-    let options = AssembleOptions { force: args.force, run: true, read_only: true, uuid: None };
+    let options = AssembleOptions { force: args.force, run: true, read_only: true, ..AssembleOptions::default() };
     let assembly = assemble(&args.members.members, &args.members.which, read_alone(), &options)?;
     let range = range(args, &assembly)?;
     let degraded = assembly.degraded;

@@ -11,6 +11,7 @@ const HEAD: usize = 256;
 pub const MAGIC: usize = 0;
 pub const MAJOR_VERSION: usize = 4;
 pub const FEATURE_MAP: usize = 8;
+pub const LAYOUT: usize = 76;
 pub const DATA_OFFSET: usize = 128;
 pub const DEVICE_UUID: usize = 168;
 pub const EVENTS: usize = 200;

@@ -98,6 +98,11 @@ fn date(time: u64) -> String {
 /// mdadm's words for the layout that the case asks for; `None` where it prints none.
 fn layout(case: &Case) -> Option<String> {
     match (case.level, case.layout.split_at_checked(1)) {
+        // Of far sets it says nothing.
+        ("10", _) if case.layout.contains('=') => {
+            let words = case.layout.split(", ").filter(|word| !word.ends_with("far-sets"));
+            Some(words.collect::<Vec<_>>().join(", "))
+        }
         ("10", Some(("n", copies))) => Some(format!("near={copies}")),
         ("10", Some(("f", copies))) => Some(format!("far={copies}")),
         ("10", Some(("o", copies))) => Some(format!("offset={copies}")),

@@ -22,8 +22,8 @@ pub struct Case {
     pub metadata: &'static str,
     /// With an internal bitmap.
     pub bitmap: bool,
-    /// Members of unequal size.
-    pub unequal: bool,
+    /// Members have so many sizes, in turn; 1 for equal members.
+    pub sizes: usize,
     /// How many members may be lost, whichever they are.
     pub may_lose: usize,
     /// The last slots have no member.
@@ -45,7 +45,7 @@ const fn case(name: &'static str, level: &'static str, layout: &'static str, mem
         chunk_kib,
         metadata: "1.2",
         bitmap: false,
-        unequal: false,
+        sizes: 1,
         may_lose: 0,
         missing: 0,
         spares: 0,
@@ -63,8 +63,8 @@ impl Case {
         Case { bitmap: true, ..self }
     }
 
-    const fn unequal(self) -> Case {
-        Case { unequal: true, ..self }
+    const fn sizes(self, sizes: usize) -> Case {
+        Case { sizes, ..self }
     }
 
     const fn may_lose(self, may_lose: usize) -> Case {
@@ -99,7 +99,7 @@ impl Case {
             options.push(format!("--chunk={}", self.chunk_kib));
         }
         if !self.layout.is_empty() {
-            options.push(format!("--layout={}", self.layout));
+            options.push(format!("--layout={}", self.layout.replace(' ', "")));
         }
         if self.spares > 0 {
             options.push(format!("--spare-devices={}", self.spares));
@@ -117,7 +117,7 @@ impl Case {
 
     /// Size of a member in bytes.
     pub fn member_bytes(&self, index: usize) -> u64 {
-        MEMBER_BYTES + if self.unequal { index as u64 * MORE_BYTES } else { 0 }
+        MEMBER_BYTES + (index % self.sizes) as u64 * MORE_BYTES
     }
 
     /// The members' names: slots, the word `missing` among them, then spares.
@@ -127,10 +127,11 @@ impl Case {
         (0..self.members + self.spares).map(name).collect()
     }
 
-    /// Sets of members to lose that leave enough: each but for time's sake.
+    /// Sets of members to lose that leave enough: each, and smaller ones too, but for time's sake.
     pub fn losses(&self) -> Vec<Vec<usize>> {
+        let fewest = if self.every_loss { 1 } else { self.may_lose.max(1) };
         let all: Vec<Vec<usize>> = (1u32..1 << self.members)
-            .filter(|set| set.count_ones() as usize == self.may_lose)
+            .filter(|set| (fewest..=self.may_lose).contains(&(set.count_ones() as usize)))
             .map(|set| (0..self.members).filter(|index| set & 1 << index != 0).collect())
             .collect();
         let step = if self.every_loss || everything() { 1 } else { (all.len() / 2).max(1) };
@@ -151,11 +152,14 @@ pub fn chosen(cases: &[Case]) -> Vec<Case> {
 /// Without parity: one after another, stripes, mirrors.
 pub const PLAIN: &[Case] = &[
     case("linear", "linear", "", 2, 0),
-    case("linear-unequal", "linear", "", 3, 0).metadata("1.0").unequal(),
+    case("linear-unequal", "linear", "", 3, 0).metadata("1.0").sizes(3),
+    case("linear-odd", "linear", "", 5, 0).metadata("1.1").sizes(2),
     case("stripe", "0", "", 3, 16).metadata("1.1"),
     case("stripe-big", "0", "", 2, 512).extra(),
-    case("stripe-original", "0", "original", 4, 64).unequal(),
-    case("stripe-alternate", "0", "alternate", 3, 4).unequal().metadata("1.0"),
+    case("stripe-original", "0", "original", 4, 64).sizes(4),
+    case("stripe-original-odd", "0", "original", 5, 20).sizes(3).metadata("1.0"),
+    case("stripe-alternate", "0", "alternate", 3, 4).sizes(3).metadata("1.0"),
+    case("stripe-alternate-odd", "0", "alternate", 5, 12).sizes(3),
     case("mirror", "1", "", 2, 0).may_lose(1),
     case("mirror3", "1", "", 3, 0).may_lose(2).bitmap().metadata("1.0").every_loss(),
     case("mirror-front", "1", "", 2, 0).may_lose(1).bitmap().metadata("1.1").extra(),
@@ -183,6 +187,32 @@ pub const TWO_PARITIES: &[Case] = &[
     case("six-p0", "6", "parity-first", 5, 128).may_lose(2),
     case("six-pn", "6", "parity-last", 4, 512).may_lose(2),
     case("six-wide", "6", "left-symmetric", 8, 64).may_lose(2).bitmap().extra(),
+];
+
+/// Two parities where DDF has them, and where conversions from one parity leave them.
+pub const CONVERTED: &[Case] = &[
+    case("ddf-zero", "6", "ddf-zero-restart", 5, 16).may_lose(2).every_loss(),
+    case("ddf-n", "6", "ddf-N-restart", 5, 64).may_lose(2).every_loss().metadata("1.0"),
+    case("ddf-on", "6", "ddf-N-continue", 5, 32).may_lose(2).every_loss().bitmap(),
+    case("ddf-least", "6", "ddf-N-restart", 4, 4).may_lose(2).every_loss(),
+    case("ddf-wide", "6", "ddf-N-continue", 7, 128).may_lose(2),
+    case("six-la-6", "6", "left-asymmetric-6", 5, 64).may_lose(2).every_loss(),
+    case("six-ra-6", "6", "right-asymmetric-6", 5, 16).may_lose(2).every_loss().metadata("1.1"),
+    case("six-ls-6", "6", "left-symmetric-6", 5, 4).may_lose(2).every_loss().bitmap(),
+    case("six-rs-6", "6", "right-symmetric-6", 5, 128).may_lose(2).every_loss(),
+    case("six-p0-6", "6", "parity-first-6", 5, 32).may_lose(2).every_loss(),
+    case("six-ls-6-least", "6", "left-symmetric-6", 4, 64).may_lose(2).every_loss(),
+];
+
+/// Layouts of striped copies that mdadm has no name for.
+pub const COMBINED: &[Case] = &[
+    case("ten-nf", "10", "near=2, far=2", 5, 64).may_lose(3),
+    case("ten-no", "10", "near=2, offset=2", 6, 16).may_lose(3),
+    case("ten-nf-odd", "10", "near=3, far=2", 7, 32).may_lose(5).metadata("1.0"),
+    case("ten-sets", "10", "far=2, far-sets", 5, 64).may_lose(1).every_loss(),
+    case("ten-sets-old", "10", "far=2, old-far-sets", 6, 16).may_lose(1).every_loss().bitmap(),
+    case("ten-sets-three", "10", "far=3, far-sets", 7, 32).may_lose(2).metadata("1.1"),
+    case("ten-nf-sets", "10", "near=2, far=2, far-sets", 8, 16).may_lose(3),
 ];
 
 /// Striped copies.
@@ -215,6 +245,8 @@ pub const LOSSES: &[Case] = &[
     case("lost-four", "4", "", 3, 64).may_lose(1).extra(),
     case("lost-five", "5", "left-symmetric", 4, 64).may_lose(1).bitmap(),
     case("lost-six", "6", "right-asymmetric", 5, 16).may_lose(2).metadata("1.1"),
+    case("lost-ddf", "6", "ddf-N-restart", 5, 64).may_lose(2),
+    case("lost-converted", "6", "left-symmetric-6", 5, 16).may_lose(2).bitmap(),
     case("lost-ten-n", "10", "n2", 4, 64).may_lose(1).metadata("1.0").bitmap(),
     case("lost-ten-f", "10", "f2", 3, 16).may_lose(1),
     case("lost-ten-o", "10", "o2", 4, 32).may_lose(1).extra(),

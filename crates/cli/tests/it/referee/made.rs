@@ -7,7 +7,7 @@ use serde_json::Value;
 use uraid_referee::require;
 
 use super::agree::{assert_bitmap, assert_member};
-use super::cases::{COPIES, Case, INCOMPLETE, PARITY, PLAIN, TWO_PARITIES, chosen};
+use super::cases::{COMBINED, CONVERTED, COPIES, Case, INCOMPLETE, PARITY, PLAIN, TWO_PARITIES, chosen};
 use super::guest;
 use super::host::Bench;
 use crate::lab::refs;
@@ -102,6 +102,16 @@ fn parity_arrays_are_the_same_to_the_kernel() {
 #[test]
 fn two_parity_arrays_are_the_same_to_the_kernel() {
     make_all(TWO_PARITIES);
+}
+
+#[test]
+fn converted_arrays_are_the_same_to_the_kernel() {
+    make_all(CONVERTED);
+}
+
+#[test]
+fn combined_copies_are_the_same_to_the_kernel() {
+    make_all(COMBINED);
 }
 
 #[test]

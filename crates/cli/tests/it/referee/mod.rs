@@ -12,3 +12,4 @@ mod made;
 mod reads;
 mod refused;
 mod resumed;
+mod unrecorded;

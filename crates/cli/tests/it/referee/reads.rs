@@ -6,11 +6,20 @@ use std::fmt::Write as _;
 use uraid_referee::require;
 
 use super::agree::{assert_bitmap, assert_member};
-use super::cases::{COPIES, Case, PARITY, PLAIN, TWO_PARITIES, chosen};
+use super::cases::{COMBINED, CONVERTED, COPIES, Case, PARITY, PLAIN, TWO_PARITIES, chosen};
 use super::guest;
 use super::host::{Bench, without};
+use crate::lab::refs;
 
-fn read_all(cases: &[Case]) {
+/// Who makes the metadata.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Mdadm,
+    /// For what mdadm has no name for.
+    Uraid,
+}
+
+fn read_all(by: By, cases: &[Case]) {
     let Some(referee) = require() else { return };
     let bench = Bench::new();
     let cases = chosen(cases);
@@ -19,12 +28,19 @@ fn read_all(cases: &[Case]) {
         for (index, file) in case.files().iter().enumerate() {
             bench.lab.file(file, case.member_bytes(index));
         }
+        let options = case.options();
+        let start = match by {
+            By::Mdadm => format!("--create /dev/md0 --run --quiet --homehost=any {}", options.join(" ")),
+            By::Uraid => {
+                bench.lab.ok(&[&["create"], &refs(&options)[..], &refs(&case.files())].concat());
+                "--assemble --quiet /dev/md0".to_owned()
+            }
+        };
         writeln!(
             script,
-            "attach {}\nmdadm --create /dev/md0 --run --quiet --homehost=any {} $DEVS\nmdwait /dev/md0\nfill\nreport {name}\n\
+            "attach {}\nmdadm {start} $DEVS\nmdwait /dev/md0\nfill\nreport {name}\n\
              mdadm --stop --quiet /dev/md0\nexamine {name}\n{}\ndetach",
             case.files().join(" "),
-            case.options().join(" "),
             if case.bitmap { format!("examine_bitmap {}", case.name) } else { String::new() },
             name = case.name,
         )
@@ -69,20 +85,30 @@ fn read(bench: &Bench, case: &Case, size_bytes: u64) {
 
 #[test]
 fn stripes_and_mirrors_of_the_kernel_are_read() {
-    read_all(PLAIN);
+    read_all(By::Mdadm, PLAIN);
 }
 
 #[test]
 fn parity_arrays_of_the_kernel_are_read() {
-    read_all(PARITY);
+    read_all(By::Mdadm, PARITY);
 }
 
 #[test]
 fn two_parity_arrays_of_the_kernel_are_read() {
-    read_all(TWO_PARITIES);
+    read_all(By::Mdadm, TWO_PARITIES);
+}
+
+#[test]
+fn converted_arrays_of_the_kernel_are_read() {
+    read_all(By::Mdadm, CONVERTED);
+}
+
+#[test]
+fn combined_copies_of_the_kernel_are_read() {
+    read_all(By::Uraid, COMBINED);
 }
 
 #[test]
 fn striped_copies_of_the_kernel_are_read() {
-    read_all(COPIES);
+    read_all(By::Mdadm, COPIES);
 }
