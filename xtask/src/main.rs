@@ -1,6 +1,7 @@
 //! The project's chores, run as `cargo xtask CHORE`. CI runs the same ones.
 
 mod edges;
+mod fuzz;
 mod packages;
 mod run;
 mod tidy;
@@ -12,6 +13,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{CommandFactory, Parser, Subcommand};
+
+/// Inputs a fuzz target in CI: a few seconds.
+const CI_FUZZ_RUNS: u64 = 50_000;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The project's chores", disable_help_subcommand = true)]
@@ -47,6 +51,8 @@ enum Chore {
         #[arg(last = true)]
         rest: Vec<OsString>,
     },
+    /// Fuzz every parser of what is not trusted
+    Fuzz(fuzz::Args),
     /// List the chores
     List,
 }
@@ -76,12 +82,13 @@ fn run(chore: Chore) -> Result<()> {
     match chore {
         Chore::Test(args) => test(&args),
         Chore::Ci => {
-            run::cargo(["fmt", "--all", "--check"])?;
+            format(&["--check"])?;
             lint()?;
-            test(&TestArgs::default())
+            test(&TestArgs::default())?;
+            fuzz::run(&fuzz::Args { runs: CI_FUZZ_RUNS, targets: Vec::new() })
         }
-        Chore::Fmt { check: false } => run::cargo(["fmt", "--all"]),
-        Chore::Fmt { check: true } => run::cargo(["fmt", "--all", "--check"]),
+        Chore::Fmt { check: false } => format(&[]),
+        Chore::Fmt { check: true } => format(&["--check"]),
         Chore::Lint => lint(),
         Chore::Tidy => verdict("tidy", &tidy::check(Path::new("."))?),
         Chore::Edges => verdict("edges", &edges::check(Path::new("."))?),
@@ -89,6 +96,7 @@ fn run(chore: Chore) -> Result<()> {
             let fixed = ["run", "--release", "-p", "uraid-sim", "--", "--seeds"].map(OsString::from);
             run::cargo(fixed.into_iter().chain([seeds.to_string().into()]).chain(rest))
         }
+        Chore::Fuzz(args) => fuzz::run(&args),
         Chore::List => {
             for chore in Cli::command().get_subcommands() {
                 println!("{:6} {}", chore.get_name(), chore.get_about().unwrap_or_default());
@@ -96,6 +104,12 @@ fn run(chore: Chore) -> Result<()> {
             Ok(())
         }
     }
+}
+
+/// The workspace, and the fuzz targets, which are none of its members.
+fn format(rest: &[&str]) -> Result<()> {
+    run::cargo(["fmt", "--all"].iter().chain(rest))?;
+    run::cargo(["fmt", "--manifest-path", "fuzz/Cargo.toml"].iter().chain(rest))
 }
 
 fn lint() -> Result<()> {

@@ -7,7 +7,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-fn cargo_command() -> Command {
+/// The cargo that runs this.
+pub fn cargo_command() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
@@ -17,7 +18,8 @@ pub fn cargo<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Result<()> {
     finish(command.args(args))
 }
 
-fn finish(command: &mut Command) -> Result<()> {
+/// Runs it to a good end.
+pub fn finish(command: &mut Command) -> Result<()> {
     let line = format!("{command:?}").replace('"', "");
     let status = command.status().with_context(|| format!("cannot run {line}"))?;
     ensure!(status.success(), "failed ({status}): {line}");
