@@ -6,14 +6,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Sender, bounded, unbounded};
-use uraid_device::{Device, DeviceError, Fault, Faulty, FileDevice, OpenOptions, Pool, QueueOptions, Shared, Waker};
+use uraid_device::{Device, DeviceError, Fault, Faulty, OpenOptions, Pool, QueueOptions, Shared, Waker};
 use uraid_engine::{Outcome, Request, RequestError, SyncKind};
 use uraid_types::{Sector, SectorCount, Slot};
 use uuid::Uuid;
 
 use crate::core::{Command, CommandError, Core, CoreConfig, CoreMember, NewMember, Status};
 use crate::pump::{Message, Pump, Reply};
-use crate::{Assembly, Candidate, RefusedReason, scan, signature};
+use crate::{Assembly, Candidate, RefusedReason, open_member, scan, signature};
 
 /// Default for [`RunOptions::cache_bytes`]: 32 MiB.
 pub const DEFAULT_CACHE_BYTES: usize = 32 << 20;
@@ -254,7 +254,7 @@ impl Array {
     /// # Errors
     /// It cannot be opened, carries something (unless `force`), or the array will not have it.
     pub fn join(&self, path: &Path, again: bool, force: bool) -> Result<(), JoinError> {
-        let device: Arc<dyn Device> = Arc::new(FileDevice::open(path, OpenOptions::own())?);
+        let device = open_member(path, OpenOptions::own())?;
         self.join_device(device, again, force)
     }
 

@@ -7,6 +7,7 @@ mod choose;
 pub mod core;
 mod create;
 mod handle;
+mod member;
 mod probe;
 mod pump;
 mod refused;
@@ -19,6 +20,7 @@ pub use choose::{
     ArraySurvey, AssembleError, AssembleOptions, AssembleProblem, Assembly, SlotPlan, SlotStanding, SlotSurvey, choose, survey,
 };
 pub use create::{CreateError, CreateRequest, Created, CreatedMember, create};
+pub use member::{MemberPath, open_member, partition_members, partitions};
 pub use refused::{Refused, RefusedReason};
 pub use scan::{Candidate, FoundBitmap, scan};
 pub use signature::{Signature, signature};

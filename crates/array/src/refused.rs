@@ -39,6 +39,17 @@ pub enum RefusedReason {
         /// What is there instead.
         found: Option<Signature>,
     },
+    /// A whole disk, whose partitions hold members.
+    #[error("it is a whole disk with a partition table ({table}); {}", partition_hint(.members))]
+    InPartitions {
+        /// Which kind of table.
+        table: &'static str,
+        /// The names of the partitions that carry an array's metadata.
+        members: Vec<String>,
+    },
+    /// A partition table that cannot be used.
+    #[error("no md superblock is on it, and {0}")]
+    PartitionTable(String),
     /// A superblock of version 0.90.
     #[error(
         "it has a version 0.90 superblock at byte {member_byte}, which uraid does not read yet; `mdadm --assemble --update=metadata` \
@@ -193,6 +204,14 @@ fn found_instead(found: Option<&Signature>) -> String {
     match found {
         Some(signature) => format!("it carries {signature}"),
         None => "nothing else was recognised either".to_owned(),
+    }
+}
+
+fn partition_hint(members: &[String]) -> String {
+    match members {
+        [] => "none of its partitions carries an array's metadata".to_owned(),
+        [one] => format!("the member is in a partition: give {one} instead"),
+        several => format!("members are in its partitions: give {} instead", several.join(" or ")),
     }
 }
 

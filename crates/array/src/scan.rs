@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use uraid_device::Device;
 use uraid_format::{
-    BITMAP_SUPER_BYTES, Bitmap, BitmapError, BitmapSuper, Feature, RawSuper, SUPER_BYTES, Superblock, looks_like_md,
-    parse_bad_blocks, super_offsets, v090_offset,
+    BITMAP_SUPER_BYTES, Bitmap, BitmapError, BitmapSuper, Feature, PartitionError, RawSuper, SUPER_BYTES, Superblock,
+    looks_like_md, parse_bad_blocks, super_offsets, v090_offset,
 };
 use uraid_types::{SECTOR_BYTES, Sector, SectorCount};
 
 use crate::probe::bytes_at;
-use crate::{Refused, RefusedReason, signature};
+use crate::{Refused, RefusedReason, Signature, partition_members, partitions, signature};
 
 /// A member with a valid superblock.
 #[derive(Clone)]
@@ -78,7 +78,38 @@ pub fn scan(device: Arc<dyn Device>) -> Result<Candidate, Refused> {
     };
     match read() {
         Ok((raw, bitmap, bitmap_problem, bad_blocks)) => Ok(Candidate { device, raw, bitmap, bitmap_problem, bad_blocks }),
-        Err(reason) => Err(Refused { name: device.info().name.clone(), reason }),
+        Err(reason) => {
+            let reason = in_partitions(&device, &reason).unwrap_or(reason);
+            Err(Refused { name: device.info().name.clone(), reason })
+        }
+    }
+}
+
+/// Where a disk has no metadata of its own: is it in its partitions? The last one's may look like the disk's, misplaced.
+fn in_partitions(device: &Arc<dyn Device>, reason: &RefusedReason) -> Option<RefusedReason> {
+    let is_table = |found: &Signature| found.kind.contains("partition table");
+    let on_top = match reason {
+        RefusedReason::NoSuperblock { found } => found.as_ref().is_none_or(is_table),
+        RefusedReason::Superblock(_) | RefusedReason::Version090 { .. } => true,
+        _ => false,
+    };
+    if !on_top {
+        return None;
+    }
+    let has_superblock = matches!(reason, RefusedReason::Superblock(_) | RefusedReason::Version090 { .. });
+    match partitions(&**device) {
+        Ok(Some(table)) => {
+            let carries =
+                |member: &Arc<dyn Device>| signature(&**member).is_ok_and(|found| found.is_some_and(|found| found.is_array()));
+            let members = partition_members(device, &table).into_iter().filter(carries);
+            let members: Vec<String> = members.map(|member| member.info().name.clone()).collect();
+            let table = table.kind.name();
+            (!members.is_empty() || !has_superblock).then_some(RefusedReason::InPartitions { table, members })
+        }
+        Ok(None) => None,
+        Err(PartitionError::Read(error)) => Some(RefusedReason::Unreadable(error)),
+        Err(error) if !has_superblock => Some(RefusedReason::PartitionTable(error.to_string())),
+        Err(_) => None,
     }
 }
 

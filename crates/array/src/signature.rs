@@ -21,6 +21,13 @@ pub struct Signature {
     pub offset: u64,
 }
 
+impl Signature {
+    /// Is it of an array that uraid looks into?
+    pub(crate) fn is_array(&self) -> bool {
+        matches!(self.kind, "md superblock" | "md superblock 0.90" | "Intel Matrix (IMSM) RAID" | "DDF RAID")
+    }
+}
+
 impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (magic at byte {})", self.kind, self.offset)

@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use uraid_array::MemberPath;
 use uraid_array::core::Status;
 use uraid_serve::{ServeError, control};
 
@@ -87,12 +88,14 @@ impl MemberName {
     }
 }
 
-/// A full path, symbolic links resolved where it exists.
+/// A member's full path, symbolic links resolved where it exists.
 ///
 /// # Errors
 /// There is no current directory.
 pub fn full(path: &Path) -> std::io::Result<PathBuf> {
-    path.canonicalize().or_else(|_| std::path::absolute(path))
+    let member = MemberPath::new(path);
+    let medium = member.medium.canonicalize().or_else(|_| std::path::absolute(&member.medium))?;
+    Ok(member.named(&medium))
 }
 
 /// A running array: the answer to [`Request::Status`], and an entry of `uraid status --json`.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use uraid_array::{AssembleOptions, Assembly, Candidate, Refused, RefusedReason, choose, scan};
-use uraid_device::{Device, DeviceError, FileDevice, OpenOptions};
+use uraid_array::{AssembleOptions, Assembly, Candidate, MemberPath, Refused, RefusedReason, choose, open_member, scan};
+use uraid_device::{Device, DeviceError, OpenOptions};
 use uraid_serve::control as sockets;
 use uraid_types::Raid0Layout;
 use uuid::Uuid;
@@ -107,7 +107,7 @@ pub fn scan_all(paths: &[PathBuf], open: OpenOptions) -> Found {
     for path in paths {
         let opened = open_patiently(path, open, patience);
         let unreadable = |error| Refused { name: path.display().to_string(), reason: RefusedReason::Unreadable(error) };
-        match opened.map_err(unreadable).and_then(|device| scan(Arc::new(device) as Arc<dyn Device>)) {
+        match opened.map_err(unreadable).and_then(scan) {
             Ok(candidate) => found.candidates.push(candidate),
             Err(refused) => found.refused.push(refused),
         }
@@ -117,9 +117,9 @@ pub fn scan_all(paths: &[PathBuf], open: OpenOptions) -> Found {
 
 /// Opens a member, if need be once its last owner is really gone: the system keeps the locks of a process that was killed until
 /// its member I/O has ended.
-fn open_patiently(path: &Path, open: OpenOptions, until: Instant) -> Result<FileDevice, DeviceError> {
+fn open_patiently(path: &Path, open: OpenOptions, until: Instant) -> Result<Arc<dyn Device>, DeviceError> {
     loop {
-        match FileDevice::open(path, open) {
+        match open_member(path, open) {
             Err(error)
                 if error.source.kind() == ErrorKind::ResourceBusy && Instant::now() < until && owner_of(path).is_none() =>
             {
@@ -172,8 +172,8 @@ pub fn refuse_repeated(paths: &[PathBuf]) -> anyhow::Result<()> {
         if earlier.contains(path) {
             return Err(usage(format!("{} is given twice", path.display())));
         }
-        let own = medium(path);
-        if let Some(other) = earlier.iter().find(|other| own.is_some() && medium(other) == own) {
+        let is_same = |other: &&PathBuf| Medium::of(path).zip(Medium::of(other)).is_some_and(|(own, other)| own.overlaps(&other));
+        if let Some(other) = earlier.iter().find(is_same) {
             return Err(usage(format!("{} and {} are the same medium, given twice", other.display(), path.display())));
         }
     }
@@ -181,9 +181,25 @@ pub fn refuse_repeated(paths: &[PathBuf]) -> anyhow::Result<()> {
 }
 
 /// What tells one medium from another, whatever it is called.
-fn medium(path: &Path) -> Option<(u64, u64)> {
-    let metadata = path.metadata().ok()?;
-    Some(if metadata.file_type().is_block_device() { (0, metadata.rdev()) } else { (metadata.ino(), metadata.dev()) })
+#[derive(PartialEq, Eq)]
+struct Medium {
+    file: (u64, u64),
+    partition: Option<u32>,
+}
+
+impl Medium {
+    fn of(path: &Path) -> Option<Medium> {
+        let MemberPath { medium, partition } = MemberPath::new(path);
+        let metadata = medium.metadata().ok()?;
+        let is_block = metadata.file_type().is_block_device();
+        let file = if is_block { (0, metadata.rdev()) } else { (metadata.ino(), metadata.dev()) };
+        Some(Medium { file, partition })
+    }
+
+    /// Have they bytes in common?
+    fn overlaps(&self, other: &Medium) -> bool {
+        self.file == other.file && (self.partition == other.partition || self.partition.is_none() || other.partition.is_none())
+    }
 }
 
 /// Refuses a path that `option` names when it is one of the members, under whatever name.
@@ -191,8 +207,8 @@ fn medium(path: &Path) -> Option<(u64, u64)> {
 /// # Errors
 /// It is one.
 pub fn refuse_member_as(option: &str, path: &Path, members: &[PathBuf]) -> anyhow::Result<()> {
-    let Some(own) = medium(path) else { return Ok(()) };
-    match members.iter().find(|member| medium(member) == Some(own)) {
+    let Some(own) = Medium::of(path) else { return Ok(()) };
+    match members.iter().find(|member| Medium::of(member).is_some_and(|member| own.overlaps(&member))) {
         Some(member) => Err(usage(format!("{option} {} is the member {}", path.display(), member.display()))),
         None => Ok(()),
     }

@@ -40,6 +40,39 @@ pub enum Identity {
         /// The device number.
         device: u64,
     },
+    /// A part of a regular file.
+    FilePart {
+        /// The file system's device number (`st_dev`).
+        device: u64,
+        /// The file's number in it (`st_ino`).
+        inode: u64,
+        /// The first byte of the part.
+        start_bytes: u64,
+    },
+    /// A part of a block device.
+    BlockPart {
+        /// The device number.
+        device: u64,
+        /// The first byte of the part.
+        start_bytes: u64,
+    },
+}
+
+impl Identity {
+    /// What tells the part of this medium from `start_bytes` on from its other parts.
+    #[must_use]
+    pub fn part(self, start_bytes: u64) -> Identity {
+        match self {
+            Identity::File { device, inode } => Identity::FilePart { device, inode, start_bytes },
+            Identity::FilePart { device, inode, start_bytes: outer } => {
+                Identity::FilePart { device, inode, start_bytes: outer + start_bytes }
+            }
+            Identity::Block { device } => Identity::BlockPart { device, start_bytes },
+            Identity::BlockPart { device, start_bytes: outer } => {
+                Identity::BlockPart { device, start_bytes: outer + start_bytes }
+            }
+        }
+    }
 }
 
 /// One member, addressed in bytes.

@@ -1,7 +1,7 @@
 //! Members: what an array's bytes live on, and how they are reached.
 //!
 //! [`Device`] is one member, addressed in bytes, with plain blocking calls: scanning, metadata and tests use it, and the wrappers
-//! ([`Faulty`], [`Slow`], [`Counting`], [`ReadOnly`], [`Overlay`]) lay themselves over it. [`Queue`] is many members at once, asynchronous:
+//! ([`Faulty`], [`Slow`], [`Counting`], [`ReadOnly`], [`Overlay`], [`Window`]) lay themselves over it. [`Queue`] is many members at once, asynchronous:
 //! an [`Io`] owns its buffers until its [`Completion`] hands them back.
 //!
 //! This crate knows nothing of arrays and decides nothing: it reports each failure once and leaves the judgement to its user. It
@@ -39,5 +39,5 @@ pub use memory::MemoryDevice;
 pub use queue::{Backend, Completion, Io, IoOp, Queue, QueueOptions, RingQueue, ThreadQueue, Waker, queue};
 pub use wrap::{
     Counters, Counting, Counts, Fault, FaultControl, Faulty, OVERLAY_BLOCK_BYTES, Overlay, OverlayFile, OverlayOrigin,
-    OverlayState, ReadOnly, Slow,
+    OverlayState, ReadOnly, Slow, Window,
 };

@@ -7,6 +7,7 @@
 //! - [`super_offsets`] says where to look, [`RawSuper::parse`] reads and checks, [`RawFields`] shows what fails the checks.
 //! - [`RawSuper::update`] and [`RawSuper::to_bytes`] write it again.
 //! - [`BitmapSuper`] and [`Bitmap`] are the bitmap, [`parse_bad_blocks`] and [`bad_blocks_to_bytes`] the bad-block log.
+//! - [`read_partitions`] finds what lies where inside an image of a whole disk.
 //! - [`CreateSpec::plan`] decides what a new array has where.
 //!
 //! ```
@@ -48,11 +49,13 @@
 mod bad_blocks;
 mod bitmap;
 mod check;
+mod crc32;
 mod create;
 mod domain;
 mod error;
 mod fields;
 mod locate;
+mod partition;
 mod raw;
 mod superblock;
 
@@ -63,5 +66,8 @@ pub use domain::{ArrayId, DeviceFlags, Feature, MinorVersion, PplArea, Role, Sup
 pub use error::{SuperError, SuperErrorKind};
 pub use fields::RawFields;
 pub use locate::{looks_like_md, super_offsets, super_sector, v090_offset};
+pub use partition::{
+    MAX_ENTRY_BYTES, MAX_LOGICAL, Partition, PartitionError, PartitionTable, PartitionType, ReadBytes, TableKind, read_partitions,
+};
 pub use raw::{MAX_ROLES, SUPER_BYTES, SUPER_MAGIC};
 pub use superblock::{MAX_NAME_BYTES, RawSuper};

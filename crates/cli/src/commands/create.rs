@@ -6,7 +6,7 @@ mod plan;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use uraid_array::{CreateError, CreateRequest, Created, create};
+use uraid_array::{CreateError, CreateRequest, Created, MemberPath, create, open_member};
 use uraid_device::{Device, DeviceError, FileDevice, MemoryDevice, OpenOptions};
 use uraid_format::{BitmapSpec, MinorVersion};
 use uraid_types::{Layout, Level, Sector, SectorCount};
@@ -222,14 +222,14 @@ fn open_members(args: &Args, made: &mut MadeFiles) -> anyhow::Result<Vec<Option<
     refuse_repeated(&named)?;
     let mut devices = Vec::new();
     for path in &args.members.paths {
-        let device = if MemberList::is_missing(path) { None } else { Some(open_member(args, path, made)?) };
+        let device = if MemberList::is_missing(path) { None } else { Some(open_or_make(args, path, made)?) };
         devices.push(device);
     }
     Ok(devices)
 }
 
-fn open_member(args: &Args, path: &Path, made: &mut MadeFiles) -> anyhow::Result<Arc<dyn Device>> {
-    let is_there = path.symlink_metadata().is_ok();
+fn open_or_make(args: &Args, path: &Path, made: &mut MadeFiles) -> anyhow::Result<Arc<dyn Device>> {
+    let is_there = MemberPath::new(path).medium.symlink_metadata().is_ok();
     match args.member_size {
         Some(size_bytes) if !is_there && args.dry_run => {
             let block_bytes = u64::from(args.logical_block_size.unwrap_or(512));
@@ -243,8 +243,8 @@ fn open_member(args: &Args, path: &Path, made: &mut MadeFiles) -> anyhow::Result
         _ => {}
     }
     let how = if args.dry_run { OpenOptions::look() } else { OpenOptions::own() };
-    let opened = FileDevice::open(path, OpenOptions { logical_block_bytes: args.logical_block_size, ..how });
-    Ok(Arc::new(opened.map_err(|error| with_hint(error, is_there || args.member_size.is_some()))?))
+    let opened = open_member(path, OpenOptions { logical_block_bytes: args.logical_block_size, ..how });
+    opened.map_err(|error| with_hint(error, is_there || args.member_size.is_some()))
 }
 
 fn with_hint(error: DeviceError, expected: bool) -> anyhow::Error {

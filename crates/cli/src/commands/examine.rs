@@ -6,9 +6,9 @@ mod text;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use uraid_array::{Candidate, RefusedReason, scan};
-use uraid_device::{Device, DeviceError, FileDevice, OpenOptions, Pool};
-use uraid_format::{MinorVersion, RawFields, RawSuper, SUPER_BYTES, super_offsets};
+use uraid_array::{Candidate, RefusedReason, open_member, partition_members, partitions, scan};
+use uraid_device::{Device, DeviceError, OpenOptions, Pool};
+use uraid_format::{MinorVersion, PartitionTable, RawFields, RawSuper, SUPER_BYTES, super_offsets};
 use uraid_types::{Sector, SectorCount};
 
 use crate::members::block_size;
@@ -41,6 +41,8 @@ pub struct Examined {
     superblocks: Vec<Found>,
     /// The member as the array would see it, or why it would not.
     scanned: Result<Candidate, RefusedReason>,
+    /// The partition table of a disk whose partitions hold members.
+    table: Option<PartitionTable>,
 }
 
 /// A superblock, whether or not it can be used.
@@ -57,11 +59,13 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut exit = Exit::Done;
     for path in &args.members {
         match examine(path, args.logical_block_size) {
-            Ok(examined) => {
-                if examined.scanned.is_err() {
+            Ok(found) => {
+                // A disk whose partitions hold members is none itself.
+                let of_members = if found.len() > 1 { &found[1..] } else { &found[..] };
+                if of_members.iter().any(|examined| examined.scanned.is_err()) {
                     exit = Exit::Failed;
                 }
-                all.push(examined);
+                all.extend(found);
             }
             Err(error) => {
                 note(error);
@@ -81,8 +85,19 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-fn examine(path: &Path, logical_block_bytes: Option<u32>) -> Result<Examined, DeviceError> {
-    let device = Arc::new(FileDevice::open(path, OpenOptions { logical_block_bytes, ..OpenOptions::look() })?);
+/// What is on the member; of a disk whose partitions hold members the disk, and then each of those.
+fn examine(path: &Path, logical_block_bytes: Option<u32>) -> Result<Vec<Examined>, DeviceError> {
+    let device = open_member(path, OpenOptions { logical_block_bytes, ..OpenOptions::look() })?;
+    let mut examined = examine_one(Arc::clone(&device))?;
+    let Err(RefusedReason::InPartitions { members, .. }) = &examined.scanned else { return Ok(vec![examined]) };
+    let members = members.clone();
+    examined.table = partitions(&*device).ok().flatten();
+    let inside = examined.table.iter().flat_map(|table| partition_members(&device, table));
+    let inside = inside.filter(|member| members.contains(&member.info().name)).map(examine_one).collect::<Result<Vec<_>, _>>()?;
+    Ok(std::iter::once(examined).chain(inside).collect())
+}
+
+fn examine_one(device: Arc<dyn Device>) -> Result<Examined, DeviceError> {
     let (name, size_bytes) = (device.info().name.clone(), device.info().size_bytes);
     let mut superblocks = Vec::new();
     for (minor, offset_bytes) in super_offsets(size_bytes) {
@@ -94,6 +109,6 @@ fn examine(path: &Path, logical_block_bytes: Option<u32>) -> Result<Examined, De
             superblocks.push(Found { minor, fields, problem });
         }
     }
-    let scanned = scan(device as Arc<dyn Device>).map_err(|refused| refused.reason);
-    Ok(Examined { name, size_bytes, superblocks, scanned })
+    let scanned = scan(device).map_err(|refused| refused.reason);
+    Ok(Examined { name, size_bytes, superblocks, scanned, table: None })
 }

@@ -1,5 +1,8 @@
 //! Opening a member: what it is, who else has it, and whether the page cache can be left out.
 
+#[allow(unsafe_code)]
+mod bytes_lock;
+
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
@@ -44,6 +47,10 @@ pub struct OpenOptions {
     /// Logical block of a regular file in bytes: 512 (also when `None`) or 4096. A block device has its own, and is refused
     /// when another is asked for.
     pub logical_block_bytes: Option<u32>,
+    /// Own only these bytes of a regular file, from the first to before the second, so that other parts of it may have other
+    /// owners; nobody can own the whole meanwhile. Whoever owns a part to read it does not keep out others who read it. A block
+    /// device is always owned as a whole.
+    pub part: Option<(u64, u64)>,
 }
 
 impl OpenOptions {
@@ -80,7 +87,10 @@ pub(super) fn open(path: &Path, options: OpenOptions) -> io::Result<Opened> {
         return Err(io::Error::other("changed its type while it was opened"));
     }
     if options.lock {
-        lock(&file, is_block)?;
+        match options.part.filter(|_| !is_block) {
+            Some(part) => lock_part(&file, part, options.write)?,
+            None => lock(&file, is_block)?,
+        }
     }
     let logical_block_bytes = logical_block(&file, is_block, options.logical_block_bytes)?;
     let end_bytes = if is_block { rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))? } else { metadata.len() };
@@ -159,9 +169,22 @@ fn in_use() -> io::Error {
 
 /// Takes the exclusive lock; it ends with the descriptor, however the process ends, or with [`unlock`].
 pub(super) fn lock(file: &File, is_block: bool) -> io::Result<()> {
+    take_lock(file, is_block, FlockOperation::NonBlockingLockExclusive)
+}
+
+/// Takes a part: the lock that keeps out owners of the whole, and one on the part's bytes.
+fn lock_part(file: &File, part: (u64, u64), write: bool) -> io::Result<()> {
+    take_lock(file, false, FlockOperation::NonBlockingLockShared)?;
+    bytes_lock::take(file, part, write).map_err(|error| match error.kind() {
+        ErrorKind::WouldBlock => in_use(),
+        _ => error,
+    })
+}
+
+fn take_lock(file: &File, is_block: bool, operation: FlockOperation) -> io::Result<()> {
     let tries = if is_block { BLOCK_TRIES } else { 1 };
     for left in (0..tries).rev() {
-        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        match rustix::fs::flock(file, operation) {
             Ok(()) => return Ok(()),
             Err(rustix::io::Errno::WOULDBLOCK) if left > 0 => std::thread::sleep(BLOCK_PAUSE),
             Err(rustix::io::Errno::WOULDBLOCK) => break,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use uraid_array::Candidate;
-use uraid_format::{Feature, RawFields};
+use uraid_format::{Feature, PartitionTable, RawFields};
 
 use super::{Examined, Found};
 use crate::present::version;
@@ -28,6 +28,39 @@ struct Member<'a> {
     bitmap_problem: Option<String>,
     /// Member sectors whose data is lost.
     bad_blocks: Vec<Range>,
+    /// The partition table of a disk whose partitions hold members; those follow as members of their own.
+    partition_table: Option<Table>,
+}
+
+#[derive(Serialize)]
+struct Table {
+    /// `MBR`, `GPT`, `GPT (from its backup)`.
+    kind: &'static str,
+    block_bytes: u32,
+    partitions: Vec<Part>,
+}
+
+#[derive(Serialize)]
+struct Part {
+    number: u32,
+    start_bytes: u64,
+    size_bytes: u64,
+    /// The type: a byte or a GUID.
+    r#type: String,
+    name: String,
+}
+
+impl Table {
+    fn new(table: &PartitionTable) -> Table {
+        let partitions = table.partitions.iter().map(|partition| Part {
+            number: partition.number,
+            start_bytes: partition.start_bytes,
+            size_bytes: partition.len_bytes,
+            r#type: partition.kind.to_string(),
+            name: partition.name.clone(),
+        });
+        Table { kind: table.kind.name(), block_bytes: table.block_bytes, partitions: partitions.collect() }
+    }
 }
 
 /// Fields by their names in `linux/raid/md_p.h`, in its units (sectors of 512 bytes), as found.
@@ -112,6 +145,7 @@ impl<'a> Member<'a> {
             superblocks: examined.superblocks.iter().map(Super::new).collect(),
             bitmap: candidate.and_then(bitmap),
             bitmap_problem: candidate.and_then(|candidate| candidate.bitmap_problem.as_ref()).map(ToString::to_string),
+            partition_table: examined.table.as_ref().map(Table::new),
             bad_blocks: bad_blocks.iter().map(|(start, len)| Range { start_sector: start.0, sectors: len.0 }).collect(),
         }
     }

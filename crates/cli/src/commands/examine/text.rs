@@ -2,8 +2,8 @@
 
 use std::fmt::Display;
 
-use uraid_array::Candidate;
-use uraid_format::{Feature, RawFields, SUPER_MAGIC, Superblock};
+use uraid_array::{Candidate, RefusedReason};
+use uraid_format::{Feature, PartitionTable, RawFields, SUPER_MAGIC, Superblock};
 use uraid_geometry::{Geometry, Shape};
 use uraid_report::human_bytes;
 use uraid_types::{Layout, Level, SectorCount};
@@ -26,11 +26,27 @@ pub fn full(examined: &Examined) -> String {
         let candidate = examined.scanned.as_ref().ok().filter(|candidate| candidate.superblock().minor == found.minor);
         superblock(&mut lines, found, candidate);
     }
-    match &examined.scanned {
-        Ok(candidate) => whole_member(&mut lines, candidate),
-        Err(why) => lines.put("Problem", why),
+    match (&examined.scanned, &examined.table) {
+        (Ok(candidate), _) => whole_member(&mut lines, candidate),
+        (Err(RefusedReason::InPartitions { members, .. }), Some(table)) => partition_table(&mut lines, examined, table, members),
+        (Err(why), _) => lines.put("Problem", why),
     }
     lines.0
+}
+
+/// What is in a disk's partitions; the members among them are shown on their own.
+fn partition_table(lines: &mut Lines, examined: &Examined, table: &PartitionTable, members: &[String]) {
+    lines.put("Partition Table", table.kind.name());
+    for partition in &table.partitions {
+        let member = format!("{}#{}", examined.name, partition.number);
+        let what = if members.contains(&member) { format!("a member: {member}") } else { format!("type {}", partition.kind) };
+        let (start, size) = (partition.start_bytes, both_units(partition.len_bytes));
+        let name = if partition.name.is_empty() { String::new() } else { format!(" '{}'", one_line(&partition.name)) };
+        lines.put("Partition", format!("{} at byte {start}{size}{name}, {what}", partition.number));
+    }
+    if members.is_empty() {
+        lines.put("Problem", "none of its partitions carries an array's metadata");
+    }
 }
 
 fn superblock(lines: &mut Lines, found: &Found, candidate: Option<&Candidate>) {
