@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 
 /// Installed into the system. Real clients and file systems; mdadm and busybox also serve inside the referee's guests.
 const SYSTEM: &[&str] =
-    &["mdadm", "busybox-static", "libnbd-bin", "python3-libnbd", "qemu-utils", "fio", "e2fsprogs", "xfsprogs", "fuse3"];
+    &["mdadm", "busybox-static", "libnbd-bin", "python3-libnbd", "qemu-utils", "fio", "e2fsprogs", "xfsprogs", "fuse3", "fdisk"];
 
 /// Only unpacked, into the cache: the kernel is run from there, and nothing of it belongs into the system.
 const UNPACKED: &str = "user-mode-linux";

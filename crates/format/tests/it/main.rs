@@ -4,3 +4,4 @@ mod create;
 mod damage;
 mod fixtures;
 mod md_examine;
+mod partitions;

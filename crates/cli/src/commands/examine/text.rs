@@ -40,9 +40,9 @@ fn partition_table(lines: &mut Lines, examined: &Examined, table: &PartitionTabl
     for partition in &table.partitions {
         let member = format!("{}#{}", examined.name, partition.number);
         let what = if members.contains(&member) { format!("a member: {member}") } else { format!("type {}", partition.kind) };
-        let (start, size) = (partition.start_bytes, both_units(partition.len_bytes));
+        let (start, size) = (partition.start_bytes, human_bytes(partition.len_bytes));
         let name = if partition.name.is_empty() { String::new() } else { format!(" '{}'", one_line(&partition.name)) };
-        lines.put("Partition", format!("{} at byte {start}{size}{name}, {what}", partition.number));
+        lines.put("Partition", format!("{} of {size} at byte {start}{name}, {what}", partition.number));
     }
     if members.is_empty() {
         lines.put("Problem", "none of its partitions carries an array's metadata");

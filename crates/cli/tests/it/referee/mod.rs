@@ -9,6 +9,7 @@ mod guest;
 mod host;
 mod lost;
 mod made;
+mod partitions;
 mod reads;
 mod refused;
 mod resumed;
