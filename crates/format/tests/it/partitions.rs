@@ -22,11 +22,11 @@ fn read(disk: &[u8]) -> (Result<Option<PartitionTable>, PartitionError<Infallibl
 }
 
 fn table(disk: &[u8]) -> PartitionTable {
-    read(disk).0.unwrap().expect("there is a table")
+    read(disk).0.expect("the table is whole").expect("there is a table")
 }
 
 fn damage(disk: &[u8]) -> String {
-    read(disk).0.unwrap_err().to_string()
+    read(disk).0.expect_err("the table is damaged").to_string()
 }
 
 /// Writes entry `index` of the table in block `at`.
