@@ -1,4 +1,4 @@
-//! Linux md metadata: version-1 superblocks, the write-intent bitmap, the bad-block log; bytes → checked → domain → bytes.
+//! Linux md metadata: version-1 superblocks, the write-intent bitmap, the bad-block log, PPL and journal; bytes → checked → domain → bytes.
 //!
 //! Pure: no I/O, no unsafe, no clock, no randomness. Every offset of the superblock comes from `linux/raid/md_p.h` and is asserted
 //! when this compiles. Whatever is not understood survives a rewrite or is refused by name, and nothing is allocated by a count
@@ -8,6 +8,7 @@
 //! - [`RawSuper::update`] and [`RawSuper::to_bytes`] write it again.
 //! - [`BitmapSuper`] and [`Bitmap`] are the bitmap, [`parse_bad_blocks`] and [`bad_blocks_to_bytes`] the bad-block log.
 //! - [`read_partitions`] finds what lies where inside an image of a whole disk.
+//! - [`PplHeader`] and [`JournalMeta`] are the logs of writes that were under way.
 //! - [`CreateSpec::plan`] decides what a new array has where.
 //!
 //! ```
@@ -54,8 +55,10 @@ mod create;
 mod domain;
 mod error;
 mod fields;
+mod journal;
 mod locate;
 mod partition;
+mod ppl;
 mod raw;
 mod superblock;
 
@@ -65,9 +68,11 @@ pub use create::{BitmapSpec, CreateError, CreatePlan, CreateSpec, MemberArea, Me
 pub use domain::{ArrayId, DeviceFlags, Feature, MinorVersion, PplArea, Role, Superblock};
 pub use error::{SuperError, SuperErrorKind};
 pub use fields::RawFields;
+pub use journal::{JOURNAL_BLOCK_BYTES, JOURNAL_BLOCK_SECTORS, JournalError, JournalMeta, JournalPayload, journal_seed};
 pub use locate::{looks_like_md, super_offsets, super_sector, v090_offset};
 pub use partition::{
     MAX_ENTRY_BYTES, MAX_LOGICAL, Partition, PartitionError, PartitionTable, PartitionType, ReadBytes, TableKind, read_partitions,
 };
+pub use ppl::{PPL_HEADER_BYTES, PplEntry, PplError, PplHeader};
 pub use raw::{MAX_ROLES, SUPER_BYTES, SUPER_MAGIC};
 pub use superblock::{MAX_NAME_BYTES, RawSuper};

@@ -3,5 +3,6 @@
 mod create;
 mod damage;
 mod fixtures;
+mod logs;
 mod md_examine;
 mod partitions;
