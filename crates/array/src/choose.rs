@@ -2,6 +2,7 @@
 
 mod bitmap;
 mod judge;
+mod logs;
 mod problem;
 mod start;
 mod survey;
@@ -28,6 +29,8 @@ pub struct AssembleOptions {
     pub run: bool,
     /// Write nothing.
     pub read_only: bool,
+    /// Drop a partial parity log, so that the array can be written: md's consistency policy becomes `resync`.
+    pub drop_ppl: bool,
     /// Only members of this array.
     pub uuid: Option<Uuid>,
     /// How to read a RAID0 that does not record its layout.
@@ -41,6 +44,18 @@ pub struct SlotPlan {
     pub member: Option<usize>,
     /// How good its contents are.
     pub state: MemberState,
+}
+
+/// What has to be replayed before the array's contents are what was acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replay {
+    /// Nothing.
+    #[default]
+    None,
+    /// The members' partial parity logs.
+    Ppl,
+    /// The journal.
+    Journal,
 }
 
 /// An array that can be started.
@@ -74,6 +89,10 @@ pub struct Assembly {
     pub bitmap_bits: Option<Bitmap>,
     /// By slot.
     pub write_mostly: Vec<bool>,
+    /// What is to be replayed first: [`crate::assemble`] does.
+    pub replay: Replay,
+    /// The journal.
+    pub journal: Option<Candidate>,
     /// Why nothing may be written; `None` when it may.
     pub read_only_because: Option<String>,
     /// What the administrator should know.
@@ -167,6 +186,10 @@ fn assembly(candidates: Vec<Candidate>, judged: Judged, plan: StartPlan, mut ref
     let events = candidates.iter().map(|candidate| candidate.superblock().events).max().unwrap_or(0);
     refused.extend(judged.into_refused(&candidates));
     let mut candidates: Vec<Option<Candidate>> = candidates.into_iter().map(Some).collect();
+    if plan.logs.drops_ppl {
+        candidates.iter_mut().flatten().for_each(|candidate| candidate.raw.update(|superblock| superblock.ppl = None));
+    }
+    let journal = plan.logs.journal.and_then(|index| candidates[index].take());
     Assembly {
         geometry: plan.geometry,
         block: plan.block,
@@ -182,6 +205,8 @@ fn assembly(candidates: Vec<Candidate>, judged: Judged, plan: StartPlan, mut ref
         bitmap_super: plan.bitmap.as_ref().map(|merged| merged.superblock.clone()),
         bitmap_bits: plan.bitmap.map(|merged| merged.bits),
         write_mostly: plan.write_mostly,
+        replay: plan.logs.replay,
+        journal,
         read_only_because: plan.read_only_because,
         warnings: plan.warnings,
         degraded: plan.degraded,

@@ -11,18 +11,21 @@ mod member;
 mod probe;
 mod pump;
 mod refused;
+mod replay;
 mod scan;
 mod signature;
 #[cfg(test)]
 mod testing;
 
 pub use choose::{
-    ArraySurvey, AssembleError, AssembleOptions, AssembleProblem, Assembly, SlotPlan, SlotStanding, SlotSurvey, choose, survey,
+    ArraySurvey, AssembleError, AssembleOptions, AssembleProblem, Assembly, Replay, SlotPlan, SlotStanding, SlotSurvey, choose,
+    survey,
 };
 pub use create::{CreateError, CreateRequest, Created, CreatedMember, create};
 pub use member::{MemberPath, open_member, partition_members, partitions};
 pub use refused::{Refused, RefusedReason};
-pub use scan::{Candidate, FoundBitmap, scan};
+pub use replay::assemble;
+pub use scan::{Candidate, FoundBitmap, FoundPpl, scan};
 pub use signature::{Signature, signature};
 
 pub use handle::{Array, DEFAULT_CACHE_BYTES, JoinError, RunOptions};

@@ -1,17 +1,23 @@
-//! Looking at a member: its superblock, bitmap and bad-block log. Never writes.
+//! Looking at a member: its superblock, bitmap, bad-block log and partial parity log. Never writes.
+
+mod ppl;
 
 use std::fmt;
 use std::sync::Arc;
 
 use uraid_device::Device;
 use uraid_format::{
-    BITMAP_SUPER_BYTES, Bitmap, BitmapError, BitmapSuper, Feature, PartitionError, RawSuper, SUPER_BYTES, Superblock,
+    BITMAP_SUPER_BYTES, Bitmap, BitmapError, BitmapSuper, Feature, PartitionError, PplError, RawSuper, SUPER_BYTES, Superblock,
     looks_like_md, parse_bad_blocks, super_offsets, v090_offset,
 };
 use uraid_types::{SECTOR_BYTES, Sector, SectorCount};
 
 use crate::probe::bytes_at;
 use crate::{Refused, RefusedReason, Signature, partition_members, partitions, signature};
+
+use ppl::read_ppl;
+
+pub use ppl::FoundPpl;
 
 /// A member with a valid superblock.
 #[derive(Clone)]
@@ -26,6 +32,8 @@ pub struct Candidate {
     pub bitmap_problem: Option<BitmapError>,
     /// Member sectors (from the member's start, not its data) whose data is lost.
     pub bad_blocks: Vec<(Sector, SectorCount)>,
+    /// Its partial parity log, where the superblock names one: the newest, or what is wrong with it.
+    pub ppl: Option<Result<FoundPpl, PplError>>,
 }
 
 /// A bitmap of a version that uraid reads and writes.
@@ -58,7 +66,7 @@ impl fmt::Debug for Candidate {
     }
 }
 
-/// Reads the metadata of one member: the superblock wherever it may lie, then the bitmap and the bad-block log that it names.
+/// Reads the metadata of one member: the superblock wherever it may lie, then the bitmap and the logs that it names.
 ///
 /// Where several superblocks are valid and of one array (the remains of another version), the newest by events and update time
 /// counts.
@@ -74,10 +82,13 @@ pub fn scan(device: Arc<dyn Device>) -> Result<Candidate, Refused> {
             Some(Err(problem)) => (None, Some(problem)),
         };
         let bad_blocks = read_bad_blocks(&*device, raw.superblock())?;
-        Ok((raw, bitmap, bitmap_problem, bad_blocks))
+        let ppl = read_ppl(&*device, raw.superblock()).map_err(RefusedReason::Unreadable)?;
+        Ok((raw, bitmap, bitmap_problem, bad_blocks, ppl))
     };
     match read() {
-        Ok((raw, bitmap, bitmap_problem, bad_blocks)) => Ok(Candidate { device, raw, bitmap, bitmap_problem, bad_blocks }),
+        Ok((raw, bitmap, bitmap_problem, bad_blocks, ppl)) => {
+            Ok(Candidate { device, raw, bitmap, bitmap_problem, bad_blocks, ppl })
+        }
         Err(reason) => {
             let reason = in_partitions(&device, &reason).unwrap_or(reason);
             Err(Refused { name: device.info().name.clone(), reason })

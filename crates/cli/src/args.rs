@@ -49,6 +49,9 @@ pub enum Command {
     Export(commands::export::Args),
     /// Copy contents into the array
     Import(commands::import::Args),
+    /// What assemble, import and the like wrote into the files of --overlay: shown, written to the members, dropped
+    #[command(subcommand)]
+    Overlay(commands::overlay::Command),
     /// Measure
     #[command(subcommand)]
     Bench(commands::bench::Command),

@@ -8,6 +8,7 @@ mod daemon;
 mod mdstat;
 mod members;
 mod output;
+mod overlays;
 mod present;
 mod running;
 mod signals;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use uraid_array::{AssembleOptions, Assembly, Candidate, MemberPath, Refused, RefusedReason, choose, open_member, scan};
+use uraid_array::{AssembleOptions, Assembly, Candidate, MemberPath, Refused, RefusedReason, open_member, scan};
 use uraid_device::{Device, DeviceError, OpenOptions};
 use uraid_serve::control as sockets;
 use uraid_types::Raid0Layout;
@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use crate::control::{self, NOT_UTF8, Running, full};
 use crate::output::{note, usage};
+use crate::overlays::open_under;
 use crate::present::parse_uuid;
 
 /// How long the members of a process that was killed may stay locked.
@@ -43,9 +44,20 @@ pub struct WhichArgs {
     /// How to read a RAID0 of unequal members that does not record its layout: original or alternate
     #[arg(short = 'p', long, value_name = "LAYOUT", value_parser = raid0_layout)]
     pub layout: Option<Raid0Layout>,
+    /// The array's journal, when it is not among the members
+    #[arg(long, value_name = "MEMBER")]
+    pub write_journal: Option<PathBuf>,
+    /// Open members for reading only; what is written goes to files in DIR, one a member, and stays there
+    #[arg(long, value_name = "DIR")]
+    pub overlay: Option<PathBuf>,
 }
 
 impl WhichArgs {
+    /// All members: `members` and the journal.
+    pub fn all(&self, members: &[PathBuf]) -> Vec<PathBuf> {
+        members.iter().chain(&self.write_journal).cloned().collect()
+    }
+
     /// `options` for these members.
     pub fn options(&self, options: &AssembleOptions) -> AssembleOptions {
         AssembleOptions { uuid: self.uuid, raid0_layout: self.layout, ..*options }
@@ -69,12 +81,23 @@ pub struct StartArgs {
     /// Take stale members where there are not enough others, and parity of an unclean degraded array for good
     #[arg(short, long)]
     force: bool,
+    /// What keeps parity right from now on: 'resync' drops a partial parity log (PPL), which uraid does not write
+    #[arg(short = 'k', long, value_name = "POLICY")]
+    consistency_policy: Option<Policy>,
+}
+
+/// Policies that an array can be given when it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Policy {
+    /// A resync after an unclean stop.
+    Resync,
 }
 
 impl StartArgs {
     /// As the library takes them.
     pub fn options(self, read_only: bool) -> AssembleOptions {
-        AssembleOptions { force: self.force, run: self.run, read_only, ..AssembleOptions::default() }
+        let drop_ppl = self.consistency_policy == Some(Policy::Resync);
+        AssembleOptions { force: self.force, run: self.run, read_only, drop_ppl, ..AssembleOptions::default() }
     }
 }
 
@@ -100,12 +123,13 @@ pub fn read_alone() -> OpenOptions {
     OpenOptions { lock: true, ..OpenOptions::look() }
 }
 
-/// Opens and scans all of `paths`.
-pub fn scan_all(paths: &[PathBuf], open: OpenOptions) -> Found {
+/// Opens and scans all of `paths`, under the overlays of `which` where there are any.
+pub fn scan_all(paths: &[PathBuf], which: &WhichArgs, open: OpenOptions) -> Found {
+    let open = OpenOptions { logical_block_bytes: which.logical_block_size, ..open };
     let mut found = Found { candidates: Vec::new(), refused: Vec::new() };
     let patience = Instant::now() + LAST_BREATH;
     for path in paths {
-        let opened = open_patiently(path, open, patience);
+        let opened = open_patiently(path, which.overlay.as_deref(), open, patience);
         let unreadable = |error| Refused { name: path.display().to_string(), reason: RefusedReason::Unreadable(error) };
         match opened.map_err(unreadable).and_then(scan) {
             Ok(candidate) => found.candidates.push(candidate),
@@ -117,9 +141,14 @@ pub fn scan_all(paths: &[PathBuf], open: OpenOptions) -> Found {
 
 /// Opens a member, if need be once its last owner is really gone: the system keeps the locks of a process that was killed until
 /// its member I/O has ended.
-fn open_patiently(path: &Path, open: OpenOptions, until: Instant) -> Result<Arc<dyn Device>, DeviceError> {
+fn open_patiently(
+    path: &Path,
+    overlay: Option<&Path>,
+    open: OpenOptions,
+    until: Instant,
+) -> Result<Arc<dyn Device>, DeviceError> {
     loop {
-        match open_member(path, open) {
+        match open_over(path, overlay, open) {
             Err(error)
                 if error.source.kind() == ErrorKind::ResourceBusy && Instant::now() < until && owner_of(path).is_none() =>
             {
@@ -127,6 +156,17 @@ fn open_patiently(path: &Path, open: OpenOptions, until: Instant) -> Result<Arc<
             }
             opened => return opened,
         }
+    }
+}
+
+/// Opens a member as `open` says, or under its overlay in the folder `overlay`: then what only looks makes none.
+///
+/// # Errors
+/// It cannot be opened, or its overlay cannot be used.
+pub fn open_over(path: &Path, overlay: Option<&Path>, open: OpenOptions) -> Result<Arc<dyn Device>, DeviceError> {
+    match overlay {
+        Some(dir) => open_under(dir, path, open, open.write),
+        None => open_member(path, open),
     }
 }
 
@@ -142,12 +182,12 @@ pub fn owner_of(path: &Path) -> Option<Running> {
 /// # Errors
 /// Why it cannot be started, with every member that was left out and the reason.
 pub fn assemble(paths: &[PathBuf], which: &WhichArgs, open: OpenOptions, options: &AssembleOptions) -> anyhow::Result<Assembly> {
-    refuse_repeated(paths)?;
-    let open = OpenOptions { logical_block_bytes: which.logical_block_size, ..open };
-    let found = scan_all(paths, open);
+    let paths = which.all(paths);
+    refuse_repeated(&paths)?;
+    let found = scan_all(&paths, which, open);
     let options = which.options(options);
     let left_out = || found.refused.iter().map(|refused| format!("\n  left out: {refused}")).collect::<String>();
-    let assembly = choose(found.candidates, &options)
+    let assembly = uraid_array::assemble(found.candidates, &options)
         .map_err(|error| anyhow::anyhow!("{error}{}", left_out()))
         .context("the array cannot be started")?;
     for refused in found.refused.iter().chain(&assembly.refused) {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use signal_hook::iterator::Signals;
 use uraid_array::core::{Command, Status};
 use uraid_array::{Array, Assembly, RunOptions};
+use uraid_device::OpenOptions;
 use uraid_engine::SyncKind;
 use uraid_report::Rate;
 use uraid_serve::control::{Server, socket_path};
@@ -18,6 +19,7 @@ use uraid_serve::{
 };
 
 use crate::control::{MemberName, Request, Running, full};
+use crate::members::open_over;
 
 /// How often the owner looks at its array.
 const LOOK: Duration = Duration::from_millis(500);
@@ -50,6 +52,8 @@ struct Shared {
     /// Where it is served, set once it is.
     nbd: OnceLock<Vec<String>>,
     fuse: OnceLock<Vec<PathBuf>>,
+    /// Where changes of members go, if not to them.
+    overlay: Option<PathBuf>,
     speed: Mutex<Speed>,
     wake: Sender<Wake>,
 }
@@ -97,11 +101,17 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Takes the name, starts the array, then its front ends.
+    /// Takes the name, starts the array, then its front ends. Members that are added are opened under `overlay`, if there is one.
     ///
     /// # Errors
     /// The name is taken (nothing was started then), or a front end cannot be started (the array has been stopped again).
-    pub fn start(name: &str, assembly: Assembly, options: &RunOptions, front_ends: &FrontEnds) -> anyhow::Result<Owner> {
+    pub fn start(
+        name: &str,
+        assembly: Assembly,
+        options: &RunOptions,
+        front_ends: &FrontEnds,
+        overlay: Option<PathBuf>,
+    ) -> anyhow::Result<Owner> {
         let (wake, wakes) = channel();
         watch_signals(wake.clone())?;
         let shared = Arc::new(Shared {
@@ -109,6 +119,7 @@ impl Owner {
             array: OnceLock::new(),
             nbd: OnceLock::new(),
             fuse: OnceLock::new(),
+            overlay,
             speed: Mutex::default(),
             wake,
         });
@@ -315,7 +326,8 @@ impl Shared {
             let hint = if faulty { "; 'remove' it first" } else { "" };
             return Err(format!("{}: already a member of this array{hint}", member.name));
         }
-        self.array()?.join(&member.path, again, force).map(|()| Value::Null).map_err(|error| error.to_string())
+        let device = open_over(&member.path, self.overlay.as_deref(), OpenOptions::own()).map_err(|error| error.to_string())?;
+        self.array()?.join_device(device, again, force).map(|()| Value::Null).map_err(|error| error.to_string())
     }
 
     fn stop(&self) -> Result<Value, String> {

@@ -9,14 +9,17 @@ use crate::planner::parity_to_rebuild;
 
 /// A block's place in its stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub enum Place {
+    /// Data, by its syndrome index.
     Data(usize),
+    /// The XOR of the data.
     P,
+    /// RAID6's second parity.
     Q,
 }
 
 /// The exponents in Q that no data block has ([`uraid_geometry::Parity::gaps`]); mostly there are none.
-pub(crate) type Gaps = Option<[usize; 2]>;
+pub type Gaps = Option<[usize; 2]>;
 
 /// The exponent in Q of the data block of syndrome index `index`.
 pub(crate) fn exponent(gaps: Gaps, index: usize) -> usize {
@@ -49,12 +52,16 @@ impl Filler {
 }
 
 /// The same rows of all blocks of a stripe; `None` is lost. Data in syndrome order.
-pub(crate) struct Blocks<'a> {
+pub struct Blocks<'a> {
+    /// By syndrome index.
     pub data: Vec<Option<&'a [u8]>>,
+    /// The XOR of the data.
     pub p: Option<&'a [u8]>,
+    /// RAID6's second parity.
     pub q: Option<&'a [u8]>,
     /// RAID6?
     pub has_q: bool,
+    /// Exponents in Q without data.
     pub gaps: Gaps,
 }
 
@@ -64,6 +71,7 @@ impl Blocks<'_> {
     }
 
     /// Can everything be rebuilt?
+    #[must_use]
     pub fn recoverable(&self) -> bool {
         parity_to_rebuild(self.lost_data().len(), self.p.is_some(), self.q.is_some()).is_some()
     }
@@ -141,8 +149,9 @@ impl Blocks<'_> {
     }
 }
 
-/// New parity blocks from all data: P and Q, as each is wanted.
-pub(crate) fn generate(data: &[&[u8]], gaps: Gaps, pool: &Pool, len_bytes: usize, (p, q): (bool, bool)) -> Vec<(Place, Buf)> {
+/// New parity blocks from all data, which is in syndrome order: P and Q, as each is wanted.
+#[must_use]
+pub fn generate(data: &[&[u8]], gaps: Gaps, pool: &Pool, len_bytes: usize, (p, q): (bool, bool)) -> Vec<(Place, Buf)> {
     let block = |wanted: bool| wanted.then(|| pool.take(len_bytes));
     let (mut p, mut q) = (block(p), block(q));
     generate_into(data, gaps, pool, p.as_deref_mut(), q.as_deref_mut());

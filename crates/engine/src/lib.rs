@@ -24,7 +24,7 @@
 //! assert!(matches!(effects[..], [Effect::Io { .. }]), "one member answers");
 //! ```
 
-mod codec;
+pub mod codec;
 mod copies;
 mod counters;
 mod event;

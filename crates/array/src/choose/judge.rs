@@ -16,6 +16,8 @@ pub(super) enum Verdict {
     Active(Slot, Option<Sector>),
     /// Waits for a slot.
     Spare,
+    /// Holds writes on their way to the others.
+    Journal,
     /// Left out.
     Out(Out),
 }
@@ -58,6 +60,11 @@ impl Judged {
         (0..self.verdicts.len()).filter(|&index| is(&self.verdicts[index])).collect()
     }
 
+    /// Journals of the array.
+    pub fn journals(&self) -> Vec<usize> {
+        self.indices(|verdict| matches!(verdict, Verdict::Journal))
+    }
+
     /// Who holds `slot`, and how far.
     pub fn holder(&self, slot: Slot) -> Option<(usize, Option<Sector>)> {
         self.verdicts.iter().enumerate().find_map(|(index, verdict)| match *verdict {
@@ -78,7 +85,7 @@ impl Judged {
     pub fn into_refused(self, candidates: &[Candidate]) -> Vec<Refused> {
         let refused = |(verdict, candidate): (Verdict, &Candidate)| match verdict {
             Verdict::Out(out) => Some(Refused { name: candidate.name().to_owned(), reason: out.reason }),
-            Verdict::Active(..) | Verdict::Spare => None,
+            Verdict::Active(..) | Verdict::Spare | Verdict::Journal => None,
         };
         self.verdicts.into_iter().zip(candidates).filter_map(refused).collect()
     }
@@ -202,6 +209,7 @@ impl<'a> Judge<'a> {
         let too_small = superblock.data_size < needed;
         let reason = match superblock.own_role() {
             Role::Faulty => RefusedReason::NoUse { role: "faulty" },
+            Role::Journal if self.newest().has(Feature::Journal) => return Verdict::Journal,
             Role::Journal => RefusedReason::NoUse { role: "journal" },
             Role::Active(slot) if !too_small => return self.active(index, slot),
             Role::Spare if !too_small => match self.misaligned(index) {

@@ -110,6 +110,25 @@ pub enum AssembleProblem {
         /// Slots not in sync.
         missing: usize,
     },
+    /// An array with a journal, without it.
+    #[error(
+        "the array has a journal, {}: it holds the last writes; give it among the members or with --write-journal, or --force takes the \
+         array without it, for reading only", journal_words(.stale.as_ref(), *.events)
+    )]
+    Journal {
+        /// A journal that is too old: its name and its events.
+        stale: Option<(String, u64)>,
+        /// The freshest member's events.
+        events: u64,
+    },
+    /// A log of writes that cannot be replayed.
+    #[error("its {what} cannot be replayed: {why}")]
+    Replay {
+        /// Which log.
+        what: &'static str,
+        /// What failed.
+        why: String,
+    },
     /// A RAID0 that can be read in two ways.
     #[error(
         "the members differ in size and the superblock does not say which layout it has: 'original' (chunks counted from the array's \
@@ -148,4 +167,11 @@ pub enum AssembleProblem {
         /// The block.
         block_bytes: u64,
     },
+}
+
+fn journal_words(stale: Option<&(String, u64)>, events: u64) -> String {
+    match stale {
+        Some((name, own)) => format!("and {name} is an old state of it (at {own} events, the members at {events})"),
+        None => "which was not given".to_owned(),
+    }
 }

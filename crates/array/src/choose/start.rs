@@ -7,19 +7,12 @@ use uraid_types::{Layout, Raid0Layout, SECTOR_BYTES, Sector, SectorCount, Slot};
 
 use super::bitmap::Merged;
 use super::judge::{Judged, Verdict, judge};
+use super::logs::Logs;
 use super::{AssembleOptions, AssembleProblem};
 use crate::Candidate;
 
 /// Features that change what lies on the members in ways that uraid does not carry out.
-const UNSUPPORTED: [Feature; 7] = [
-    Feature::ReshapeActive,
-    Feature::ReshapeBackwards,
-    Feature::NewOffset,
-    Feature::Clustered,
-    Feature::Journal,
-    Feature::Ppl,
-    Feature::MultiplePpls,
-];
+const UNSUPPORTED: [Feature; 4] = [Feature::ReshapeActive, Feature::ReshapeBackwards, Feature::NewOffset, Feature::Clustered];
 
 /// How the array starts. Members are indices into the candidates.
 pub(super) struct StartPlan {
@@ -32,6 +25,7 @@ pub(super) struct StartPlan {
     pub write_mostly: Vec<bool>,
     pub resync_from: Option<Sector>,
     pub bitmap: Option<Merged>,
+    pub logs: Logs,
     pub read_only_because: Option<String>,
     pub warnings: Vec<String>,
     pub degraded: usize,
@@ -89,7 +83,8 @@ impl<'a> Planner<'a> {
         let degraded = states.iter().filter(|&&state| state != MemberState::InSync).count();
         let level = self.newest.level;
         let dirty = level.is_redundant() && self.newest.resync_offset.is_some();
-        let write_hole = dirty && level.has_parity() && degraded > 0;
+        let mut logs = Logs::of(self.candidates, self.judged, (&holders, &states), &geometry, dirty, self.options)?;
+        let write_hole = dirty && level.has_parity() && degraded > 0 && !logs.closes_write_hole;
         if write_hole && !self.options.force {
             return Err(AssembleProblem::DirtyDegraded { level, missing: degraded });
         }
@@ -101,14 +96,15 @@ impl<'a> Planner<'a> {
         let write_mostly = |holder: &Option<usize>| holder.is_some_and(|index| self.superblock(index).flags.write_mostly);
         Ok(StartPlan {
             block,
-            resync_from: self.resync_from(dirty, empty),
-            read_only_because: self.read_only_because(&holders, bitmap.is_some()),
-            warnings: self.warnings(degraded, write_hole, bitmap.as_ref()),
+            resync_from: self.resync_from(dirty && !logs.makes_in_sync, empty),
+            read_only_because: self.read_only_because(&holders, bitmap.is_some()).or_else(|| logs.read_only_because.take()),
+            warnings: [std::mem::take(&mut logs.warnings), self.warnings(degraded, write_hole, bitmap.as_ref())].concat(),
             write_mostly: holders.iter().map(write_mostly).collect(),
             geometry,
             holders,
             states,
             bitmap,
+            logs,
             degraded,
             dirty,
         })

@@ -11,7 +11,8 @@ use crate::{CreateRequest, create};
 
 type Devices = Vec<Arc<dyn Device>>;
 
-const PLAIN: AssembleOptions = AssembleOptions { force: false, run: false, read_only: false, uuid: None, raid0_layout: None };
+const PLAIN: AssembleOptions =
+    AssembleOptions { force: false, run: false, read_only: false, drop_ppl: false, uuid: None, raid0_layout: None };
 const RUN: AssembleOptions = AssembleOptions { run: true, ..PLAIN };
 const FORCE: AssembleOptions = AssembleOptions { force: true, ..PLAIN };
 

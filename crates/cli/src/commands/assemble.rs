@@ -5,14 +5,14 @@ use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use uraid_array::{AssembleOptions, Assembly, DEFAULT_CACHE_BYTES, Refused, RefusedReason, RunOptions, choose};
+use uraid_array::{Assembly, DEFAULT_CACHE_BYTES, Refused, RefusedReason, RunOptions};
 use uraid_device::OpenOptions;
 use uraid_report::human_bytes;
 use uraid_serve::{Listen, control as sockets};
 
 use crate::control::Running;
 use crate::daemon;
-use crate::members::{Found, WhichArgs, owner_of, read_alone, refuse_member_as, refuse_repeated, scan_all};
+use crate::members::{Found, StartArgs, WhichArgs, owner_of, read_alone, refuse_member_as, refuse_repeated, scan_all};
 use crate::output::{Exit, note, say, say_json, usage};
 use crate::running::{FrontEnds, Owner};
 use crate::sizes;
@@ -43,12 +43,8 @@ pub struct Args {
     /// Write nothing, neither data nor metadata
     #[arg(short = 'o', long)]
     read_only: bool,
-    /// Take stale members where there are not enough others, and the parity of a dirty and degraded array for good
-    #[arg(short, long)]
-    force: bool,
-    /// Start without members that were active last time
-    #[arg(short = 'R', long)]
-    run: bool,
+    #[command(flatten)]
+    start: StartArgs,
     /// Go into the background once the array is served; a log is kept in the run directory
     #[arg(long)]
     daemon: bool,
@@ -85,10 +81,11 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let name = name_for(args, &assembly)?;
     let options = RunOptions { read_only: args.read_only, cache_bytes: args.cache_size, ..RunOptions::default() };
     let front_ends = FrontEnds { nbd: args.nbd.clone(), nbd_allow_remote: args.nbd_allow_remote, fuse: args.fuse.clone() };
+    let overlay = args.which.overlay.clone();
     if let Some(why) = assembly.read_only_because.as_ref().filter(|_| !args.read_only) {
         note(format_args!("{name} is read-only: {why}"));
     }
-    let owner = Owner::start(&name, assembly, &options, &front_ends)?;
+    let owner = Owner::start(&name, assembly, &options, &front_ends, overlay)?;
     let running = owner.report()?;
     announce(args, &running)?;
     if args.daemon {
@@ -147,15 +144,14 @@ fn refuse_remote(args: &Args) -> anyhow::Result<()> {
 /// Finds out what the members make together. Whoever names a member that does not belong has something else in mind than what
 /// would be started; only members that the array itself has left behind are passed over.
 fn assemble(args: &Args) -> anyhow::Result<Assembly> {
-    refuse_repeated(&args.members)?;
+    let members = args.which.all(&args.members);
+    refuse_repeated(&members)?;
     args.fuse.iter().try_for_each(|path| refuse_member_as("--fuse", path, &args.members))?;
     let open = if args.read_only { read_alone() } else { OpenOptions::own() };
-    let open = OpenOptions { logical_block_bytes: args.which.logical_block_size, ..open };
-    let Found { candidates, refused } = scan_all(&args.members, open);
+    let Found { candidates, refused } = scan_all(&members, &args.which, open);
     refuse_strangers(&refused)?;
-    let asked = AssembleOptions { force: args.force, run: args.run, read_only: args.read_only, ..AssembleOptions::default() };
-    let options = args.which.options(&asked);
-    let assembly = choose(candidates, &options).context("the array cannot be started")?;
+    let options = args.which.options(&args.start.options(args.read_only));
+    let assembly = uraid_array::assemble(candidates, &options).context("the array cannot be started")?;
     let strangers: Vec<&Refused> = assembly.refused.iter().filter(|refused| is_stranger(&refused.reason)).collect();
     refuse_strangers(&strangers)?;
     for refused in &assembly.refused {

@@ -94,8 +94,7 @@ fn running_text(name: &str, status: &Status) -> String {
 }
 
 fn of_members(args: &Args) -> anyhow::Result<Exit> {
-    let open = OpenOptions { logical_block_bytes: args.which.logical_block_size, ..OpenOptions::look() };
-    let mut found = scan_all(&args.targets, open);
+    let mut found = scan_all(&args.which.all(&args.targets), &args.which, OpenOptions::look());
     let unusable: Vec<Unusable> =
         found.refused.iter().map(|refused| Unusable { member: refused.name.clone(), why: refused.reason.to_string() }).collect();
     found.candidates.retain(|candidate| args.which.uuid.is_none_or(|uuid| uuid == candidate.superblock().array_id));

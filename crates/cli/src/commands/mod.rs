@@ -9,6 +9,7 @@ pub mod examine;
 pub mod export;
 pub mod import;
 pub mod manage;
+pub mod overlay;
 pub mod quickstart;
 pub mod status;
 pub mod stop;
@@ -37,6 +38,7 @@ pub fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Repair(args) => sync::run(&args, SyncKind::Repair),
         Command::Export(args) => export::run(&args),
         Command::Import(args) => import::run(&args),
+        Command::Overlay(command) => overlay::run(&command),
         Command::Bench(command) => bench::run(&command),
         Command::Quickstart(args) => quickstart::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -45,8 +45,14 @@ examine_bitmap() {
 /// Runs `script` in a guest that sees the bench's folder as `$W`; it must succeed.
 #[track_caller]
 pub fn run(referee: &Referee, bench: &Bench, script: &str) -> Output {
+    run_with(referee, bench, script, &[])
+}
+
+/// As [`run`], with more kernel modules.
+#[track_caller]
+pub fn run_with(referee: &Referee, bench: &Bench, script: &str, modules: &[&str]) -> Output {
     let script = format!("W={}\n{LIBRARY}\n{script}", guest_path(&bench.lab.path("")).unwrap().display());
-    let output = referee.run(&Guest::new(&script)).unwrap();
+    let output = referee.run(&Guest { modules, ..Guest::new(&script) }).unwrap();
     assert_eq!(output.status, 0, "the guest's script failed; it wrote:\n{}", output.stdout);
     output
 }

@@ -7,6 +7,7 @@ mod bitmaps;
 mod cases;
 mod guest;
 mod host;
+mod logs;
 mod lost;
 mod made;
 mod partitions;
