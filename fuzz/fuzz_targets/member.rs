@@ -31,7 +31,7 @@ fuzz_target!(|input: &[u8]| {
         Ok(candidate) => {
             let _ = survey(std::slice::from_ref(&candidate));
             for force in [false, true] {
-                let options = AssembleOptions { force, run: force, read_only: true, uuid: None };
+                let options = AssembleOptions { force, run: force, read_only: true, ..AssembleOptions::default() };
                 let _ = choose(vec![candidate.clone()], &options).map_err(|error| assert!(!error.to_string().is_empty()));
             }
         }

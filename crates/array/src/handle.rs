@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Sender, bounded, unbounded};
 use uraid_device::{Device, DeviceError, Fault, Faulty, OpenOptions, Pool, QueueOptions, Shared, Waker};
+use uraid_engine::planner::Preference;
 use uraid_engine::{Outcome, Request, RequestError, SyncKind};
 use uraid_types::{Sector, SectorCount, Slot};
 use uuid::Uuid;
@@ -27,13 +28,21 @@ pub struct RunOptions {
     pub auto_sync: bool,
     /// Bytes of buffers kept for stripes.
     pub cache_bytes: usize,
+    /// How writes to stripes are planned.
+    pub preference: Preference,
     /// How member I/O is done.
     pub queue: QueueOptions,
 }
 
 impl Default for RunOptions {
     fn default() -> RunOptions {
-        RunOptions { read_only: false, auto_sync: true, cache_bytes: DEFAULT_CACHE_BYTES, queue: QueueOptions::default() }
+        RunOptions {
+            read_only: false,
+            auto_sync: true,
+            cache_bytes: DEFAULT_CACHE_BYTES,
+            preference: Preference::default(),
+            queue: QueueOptions::default(),
+        }
     }
 }
 
@@ -126,6 +135,7 @@ impl Array {
             read_only,
             auto_sync: options.auto_sync,
             cache_bytes: options.cache_bytes,
+            preference: options.preference,
             pool: pool.clone(),
         });
         let data_members = usize::from(shape.raid_disks).saturating_sub(shape.level.parity_members()).max(1);

@@ -50,7 +50,7 @@ use uraid_device::{Pool, Shared};
 use uraid_geometry::{Copies, Geometry, Parity};
 use uraid_types::{Sector, SectorCount};
 
-pub use counters::Counters;
+pub use counters::{Counters, MemberIos};
 pub use event::{
     Effect, Event, FailureKind, MemberState, Outcome, Request, RequestError, RequestId, Snapshot, SyncKind, SyncProgress,
 };
@@ -61,6 +61,7 @@ use lock::Locks;
 use members::Members;
 use meta::Meta;
 use ops::{IoRef, Op};
+use planner::Preference;
 use requests::{Parked, Pending};
 use sync::SyncRun;
 
@@ -102,6 +103,8 @@ pub struct Config {
     pub windows: usize,
     /// Bytes that writes to stripes may hold at once; one alone may hold more.
     pub cache_bytes: usize,
+    /// How writes to stripes are planned.
+    pub preference: Preference,
     /// Where buffers come from.
     pub pool: Pool,
 }
@@ -122,6 +125,7 @@ impl Config {
             window: SectorCount(256),
             windows: 4,
             cache_bytes: 32 << 20,
+            preference: Preference::default(),
             pool: Pool::new(64 << 20),
         }
     }
@@ -160,6 +164,7 @@ pub struct Engine {
     waiting_intent: Vec<(usize, extents::Rows)>,
     parked: Vec<Parked>,
     cache_bytes: usize,
+    preference: Preference,
     held_bytes: usize,
     /// Writes to stripes that have their lock and wait for room.
     starved: VecDeque<(usize, usize)>,
@@ -226,6 +231,7 @@ impl Engine {
             waiting_intent: Vec::new(),
             parked: Vec::new(),
             cache_bytes: config.cache_bytes,
+            preference: config.preference,
             held_bytes: 0,
             starved: VecDeque::new(),
             to_lock: Vec::new(),

@@ -84,6 +84,7 @@ impl Engine {
     pub(crate) fn io_done(&mut self, token: u64, op: IoOp, result: Result<(), DeviceError>) {
         let key = usize::try_from(token).expect("tokens are table keys");
         let IoRef { op: key, slot, epoch, rows } = self.ios.remove(key);
+        self.counters.ios.count(&self.ops[key], &op);
         let member = self.members.get_mut(slot);
         match op {
             IoOp::Read { .. } => member.reads -= 1,

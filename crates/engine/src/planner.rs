@@ -1,7 +1,8 @@
 //! How a write to one stripe is done: which blocks are read, and how parity comes about. Pure.
 //!
 //! A plan is made for rows that are written alike, that is for a set of data blocks that are replaced whole. The writes are the
-//! same whatever the method (the new data and all parity there is), so the method with the fewest reads has the fewest member I/Os.
+//! same whatever the method (the new data and all parity there is), so as long as every I/O costs the same, the method with the
+//! fewest reads has the fewest member I/Os. Members whose I/Os differ are described by [`IoCosts`].
 
 use uraid_types::{Sector, SectorCount};
 
@@ -41,6 +42,45 @@ impl ParityTrust {
     }
 }
 
+/// May old data and old parity be read and changed by the difference? md's `rmw_level` 0, 1 and 2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RmwPolicy {
+    /// Only where nothing else is possible.
+    Never,
+    /// Where it costs less.
+    #[default]
+    Auto,
+    /// Where it costs no more.
+    Prefer,
+}
+
+/// What member I/Os cost, in any unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IoCosts {
+    /// A read.
+    pub read: u32,
+    /// A write of a block that was not read for it.
+    pub write: u32,
+    /// A write of a block that has just been read: a rotating disk has to wait until it comes by again.
+    pub rewrite: u32,
+}
+
+impl Default for IoCosts {
+    /// Every I/O counts the same.
+    fn default() -> IoCosts {
+        IoCosts { read: 1, write: 1, rewrite: 1 }
+    }
+}
+
+/// How a method is picked where several are possible.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Preference {
+    /// May parity be changed by the difference?
+    pub rmw: RmwPolicy,
+    /// What is summed up.
+    pub costs: IoCosts,
+}
+
 /// How parity comes about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
@@ -73,6 +113,18 @@ impl Plan {
     pub fn reads(&self) -> usize {
         self.read_data.len() + usize::from(self.read_p) + usize::from(self.read_q)
     }
+
+    /// What it costs to carry it out on these rows.
+    #[must_use]
+    pub fn cost(&self, rows: &Rows<'_>, costs: IoCosts) -> u64 {
+        let data = rows.data.iter().zip(rows.written).enumerate();
+        let data =
+            data.filter(|(_, (block, written))| block.writable && **written).map(|(index, _)| self.read_data.contains(&index));
+        let p = rows.p.writable.then_some(self.read_p);
+        let q = rows.q.filter(|q| q.writable).map(|_| self.read_q);
+        let writes = data.chain(p).chain(q).map(|was_read| u64::from(if was_read { costs.rewrite } else { costs.write }));
+        self.reads() as u64 * u64::from(costs.read) + writes.sum::<u64>()
+    }
 }
 
 /// The rows of a stripe that are written alike.
@@ -90,17 +142,24 @@ pub struct Rows<'a> {
     pub trust: ParityTrust,
 }
 
-/// The plan with the fewest member I/Os; `None` when the stripe has lost too much for any.
+/// The plan that costs least; `None` when the stripe has lost too much for any.
 #[must_use]
-pub fn plan(rows: &Rows<'_>) -> Option<Plan> {
+pub fn plan(rows: &Rows<'_>, preference: Preference) -> Option<Plan> {
     let parity_writable = rows.p.writable || rows.q.is_some_and(|q| q.writable);
     if !parity_writable {
         // Without parity there is nothing that could hold what a lost data member should get.
         let all_fit = rows.data.iter().zip(rows.written).all(|(block, &written)| !written || block.writable);
         return all_fit.then(|| Plan { method: Method::DataOnly, read_data: Vec::new(), read_p: false, read_q: false });
     }
-    let candidates = [reconstruct(rows), read_modify_write(rows)];
-    candidates.into_iter().flatten().min_by_key(Plan::reads).or_else(|| rebuild_first(rows))
+    // Of those that cost the same the first is taken. With all but a lost block written, rebuilding that one costs least.
+    let rebuild = || rebuild_first(rows).filter(|_| rows.trust != ParityTrust::Stale);
+    let candidates = match preference.rmw {
+        RmwPolicy::Never => [reconstruct(rows), rebuild(), None],
+        RmwPolicy::Auto => [reconstruct(rows), read_modify_write(rows), rebuild()],
+        RmwPolicy::Prefer => [read_modify_write(rows), reconstruct(rows), rebuild()],
+    };
+    let cheapest = candidates.into_iter().flatten().min_by_key(|plan| plan.cost(rows, preference.costs));
+    cheapest.or_else(|| rebuild_first(rows))
 }
 
 fn reconstruct(rows: &Rows<'_>) -> Option<Plan> {
@@ -146,64 +205,4 @@ fn indices(rows: &Rows<'_>, wanted: impl Fn(Block, bool) -> bool) -> Vec<usize> 
 pub(crate) const ROW: SectorCount = SectorCount(8);
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const GOOD: Block = Block { readable: true, writable: true };
-    const GONE: Block = Block { readable: false, writable: false };
-
-    fn trusted() -> ParityTrust {
-        ParityTrust::of(None, Sector(8), false)
-    }
-
-    fn make(data: &[Block], p: Block, q: Option<Block>, written: &[usize], trust: ParityTrust) -> Option<Plan> {
-        let written: Vec<bool> = (0..data.len()).map(|index| written.contains(&index)).collect();
-        plan(&Rows { data, p, q, written: &written, trust })
-    }
-
-    /// Ten members, RAID6: the published arithmetic of read-modify-write against reconstruct-write.
-    #[test]
-    fn member_ios_of_the_published_raid6() {
-        let count = |written: usize| {
-            let written: Vec<usize> = (0..written).collect();
-            let plan = make(&[GOOD; 8], GOOD, Some(GOOD), &written, trusted()).unwrap();
-            (plan.reads() + written.len() + 2, matches!(plan.method, Method::ReadModifyWrite(_)))
-        };
-        assert_eq!(count(1), (6, true));
-        assert_eq!(count(2), (8, true));
-        assert_eq!(count(4), (10, false));
-        assert_eq!(count(8), (10, false));
-    }
-
-    #[test]
-    fn stale_parity_is_never_modified() {
-        let stale = ParityTrust::of(Some(Sector(0)), Sector(8), false);
-        let plan = make(&[GOOD; 8], GOOD, Some(GOOD), &[0], stale).unwrap();
-        assert_eq!((plan.method, plan.reads()), (Method::Reconstruct, 7));
-        assert_ne!(ParityTrust::of(Some(Sector(0)), Sector(8), true), ParityTrust::Stale);
-        assert_ne!(ParityTrust::of(Some(Sector(8)), Sector(8), false), ParityTrust::Stale);
-    }
-
-    #[test]
-    fn lost_members_change_the_method() {
-        // A write to the lost member itself: all other data makes the parity that stands in for it.
-        let plan = make(&[GOOD, GONE, GOOD], GOOD, None, &[1], trusted()).unwrap();
-        assert_eq!((plan.method, plan.read_data), (Method::Reconstruct, vec![0, 2]));
-        // A write beside the lost member: only the difference keeps the lost data reachable.
-        let plan = make(&[GOOD, GONE, GOOD], GOOD, None, &[0], trusted()).unwrap();
-        assert!(matches!(plan.method, Method::ReadModifyWrite(_)));
-        // RAID6, both kinds at once.
-        let plan = make(&[GONE, GONE, GOOD, GOOD], GOOD, Some(GOOD), &[0], trusted()).unwrap();
-        assert_eq!((plan.method, plan.reads()), (Method::RebuildFirst, 4));
-        // No parity left: data goes out alone.
-        let plan = make(&[GOOD; 3], GONE, None, &[0], trusted()).unwrap();
-        assert_eq!((plan.method, plan.reads()), (Method::DataOnly, 0));
-    }
-
-    #[test]
-    fn too_much_lost_is_no_plan() {
-        assert_eq!(make(&[GONE, GONE, GOOD], GOOD, None, &[0], trusted()), None);
-        assert_eq!(make(&[GONE, GOOD, GOOD], GONE, None, &[0], trusted()), None);
-        assert_eq!(make(&[GONE, GONE, GONE, GOOD], GOOD, Some(GOOD), &[0], trusted()), None);
-    }
-}
+mod tests;

@@ -184,7 +184,7 @@ impl Engine {
         };
         let data: Vec<Block> = (0..parity.data_members()).map(|index| block(parity.data_slot(op.stripe, index))).collect();
         let (p, q) = (block(parity.p_slot(op.stripe)), parity.q_slot(op.stripe).map(block));
-        planner::plan(&planner::Rows { data: &data, p, q, written, trust })
+        planner::plan(&planner::Rows { data: &data, p, q, written, trust }, self.preference)
     }
 
     /// Does parity match data in these member data sectors?

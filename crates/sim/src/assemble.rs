@@ -175,6 +175,7 @@ fn config_of(
         read_only,
         auto_sync: true,
         cache_bytes: 1 << 20,
+        preference: Default::default(),
         pool: pool.clone(),
     })
 }

@@ -11,6 +11,7 @@ mod status;
 use std::collections::HashMap;
 
 use uraid_device::{DeviceError, Io, IoOp, Pool};
+use uraid_engine::planner::Preference;
 use uraid_engine::{BitmapConfig, Config, Effect, Engine, Event, MemberState, Outcome, Request, RequestId, SyncProgress};
 use uraid_format::{Bitmap, BitmapSuper, RawSuper};
 use uraid_geometry::Geometry;
@@ -60,6 +61,8 @@ pub struct CoreConfig {
     pub auto_sync: bool,
     /// Bytes for stripe buffers.
     pub cache_bytes: usize,
+    /// How writes to stripes are planned.
+    pub preference: Preference,
     /// Where buffers come from.
     pub pool: Pool,
 }
@@ -236,6 +239,7 @@ impl Core {
             window: WINDOW,
             windows,
             cache_bytes: config.cache_bytes,
+            preference: config.preference,
             pool: config.pool,
             ..Config::new(config.geometry, config.slots)
         });

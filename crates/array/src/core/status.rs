@@ -50,6 +50,46 @@ pub struct BitmapStatus {
     pub chunk_bytes: u64,
 }
 
+/// Member I/Os since the array started, by what they were for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IoStatus {
+    /// Reads that answered requests.
+    pub request_reads: u64,
+    /// Reads of old data and parity, for writes.
+    pub write_reads: u64,
+    /// Writes of data, copies and parity.
+    pub request_writes: u64,
+    /// Reads of resync, recovery, check and repair.
+    pub sync_reads: u64,
+    /// Writes of the same.
+    pub sync_writes: u64,
+    /// Reads and writes that put back what could not be read.
+    pub corrections: u64,
+    /// Flushes, each member's.
+    pub flushes: u64,
+    /// Runs of rows whose parity was changed by the difference.
+    pub read_modify_writes: u64,
+    /// Runs of rows whose parity was computed from all data.
+    pub reconstruct_writes: u64,
+}
+
+impl IoStatus {
+    fn of(counters: Counters) -> IoStatus {
+        let ios = counters.ios;
+        IoStatus {
+            request_reads: ios.request_reads,
+            write_reads: ios.write_reads,
+            request_writes: ios.request_writes,
+            sync_reads: ios.sync_reads,
+            sync_writes: ios.sync_writes,
+            corrections: ios.corrections,
+            flushes: ios.flushes,
+            read_modify_writes: counters.read_modify_writes,
+            reconstruct_writes: counters.reconstructs,
+        }
+    }
+}
+
 /// The whole array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
@@ -95,6 +135,9 @@ pub struct Status {
     pub last_sync: Option<SyncStatus>,
     /// The write-intent bitmap.
     pub bitmap: Option<BitmapStatus>,
+    /// What its members were asked.
+    #[serde(default)]
+    pub ios: IoStatus,
 }
 
 fn minor_name(minor: MinorVersion) -> &'static str {
@@ -154,6 +197,7 @@ impl Core {
             up: states.iter().map(|state| if *state == MemberState::InSync { 'U' } else { '_' }).collect(),
             sync: self.engine.sync_progress().map(|progress| sync_status(progress, false)),
             last_sync: self.last_sync.map(|(progress, complete)| sync_status(progress, complete)),
+            ios: IoStatus::of(self.engine.counters()),
             bitmap: self.engine.bitmap_usage().zip(self.bitmap.as_ref()).map(|((set, bits), (superblock, _))| BitmapStatus {
                 set,
                 bits,

@@ -5,7 +5,7 @@ use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use uraid_array::{Assembly, DEFAULT_CACHE_BYTES, Refused, RefusedReason, RunOptions};
+use uraid_array::{Assembly, DEFAULT_CACHE_BYTES, Preference, Refused, RefusedReason, RmwPolicy, RunOptions};
 use uraid_device::OpenOptions;
 use uraid_report::human_bytes;
 use uraid_serve::{Listen, control as sockets};
@@ -51,9 +51,22 @@ pub struct Args {
     /// Memory for stripes, in bytes or with a unit
     #[arg(long, value_name = "SIZE", value_parser = cache_size, default_value_t = DEFAULT_CACHE_BYTES, hide_default_value = true, help = cache_help())]
     cache_size: usize,
+    /// May old data and parity be read and changed for a small write: never, auto (where it takes fewer member I/Os) or prefer
+    #[arg(long, value_name = "WHEN", value_parser = rmw_policy, default_value = "auto")]
+    rmw: RmwPolicy,
     /// Report what runs as JSON: the fields of a running array (see `uraid status --json`)
     #[arg(long)]
     json: bool,
+}
+
+/// md's `rmw_level`, by name or number.
+pub fn rmw_policy(text: &str) -> Result<RmwPolicy, String> {
+    match text {
+        "never" | "0" => Ok(RmwPolicy::Never),
+        "auto" | "1" => Ok(RmwPolicy::Auto),
+        "prefer" | "2" => Ok(RmwPolicy::Prefer),
+        other => Err(format!("'{other}' is none of never, auto, prefer")),
+    }
 }
 
 fn cache_help() -> String {
@@ -79,7 +92,8 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let assembly = assemble(args)?;
     let name = name_for(args, &assembly)?;
-    let options = RunOptions { read_only: args.read_only, cache_bytes: args.cache_size, ..RunOptions::default() };
+    let preference = Preference { rmw: args.rmw, ..Preference::default() };
+    let options = RunOptions { read_only: args.read_only, cache_bytes: args.cache_size, preference, ..RunOptions::default() };
     let front_ends = FrontEnds { nbd: args.nbd.clone(), nbd_allow_remote: args.nbd_allow_remote, fuse: args.fuse.clone() };
     let overlay = args.which.overlay.clone();
     if let Some(why) = assembly.read_only_because.as_ref().filter(|_| !args.read_only) {
