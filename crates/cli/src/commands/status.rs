@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
+use uraid_array::core::IoStatus;
 use uraid_report::{ArrayStatus, mdstat};
 use uraid_serve::control as sockets;
 use uraid_types::Level;
@@ -27,7 +28,7 @@ pub struct Args {
     /// Again every second, until interrupted or until no array runs
     #[arg(short, long)]
     watch: bool,
-    /// A report as JSON: `arrays`, each with the fields of /proc/mdstat and `uuid`, `events`, `pid`, `nbd`, `fuse`
+    /// A report as JSON: `arrays`, each with the fields of /proc/mdstat and `uuid`, `events`, `pid`, `nbd`, `fuse`, and `ios`, its members' I/Os by what they were for
     #[arg(long)]
     json: bool,
 }
@@ -48,6 +49,7 @@ struct Entry {
     pid: u32,
     nbd: Vec<String>,
     fuse: Vec<PathBuf>,
+    ios: IoStatus,
 }
 
 /// Runs it. Exit status 3 while an array is degraded or has failed.
@@ -116,5 +118,6 @@ fn entry(running: Running) -> Entry {
         pid: running.pid,
         nbd: running.nbd,
         fuse: running.fuse,
+        ios: running.array.ios,
     }
 }

@@ -6,6 +6,7 @@ use serde_json::json;
 use uraid_referee::require_programs;
 
 use crate::lab::{Lab, eventually, may_mount, pattern, program};
+use crate::nbd::Nbd;
 
 const MEMBER: u64 = 16 << 20;
 
@@ -271,5 +272,26 @@ fn completions_and_manual_name_every_command() {
     for command in ["create", "assemble", "re-add", "quickstart"] {
         assert!(script.contains(command), "{command}");
         assert!(lab.path("man").join(format!("uraid-{command}.1")).exists(), "{command}");
+    }
+}
+
+/// A lone 4 KiB write to a RAID6 of six members: 3 reads for read-modify-write, 3 of the other data blocks without; 10 members 3 and 7.
+#[test]
+fn member_ios_are_those_of_the_arithmetic() {
+    for (members, rmw, reads, by_difference) in [(10, "auto", 3, 1), (10, "never", 7, 0), (6, "auto", 3, 0), (6, "prefer", 3, 1)]
+    {
+        let lab = Lab::new();
+        let members = lab.array(members, MEMBER, &["--level=6", "--chunk=64K", "--size=8M", "--assume-clean"]);
+        let server = lab.assemble(&members, &["--nbd=unix:nbd", "--rmw", rmw]);
+        let mut nbd = Nbd::connect(&lab.path("nbd")).unwrap();
+        nbd.send_write(1, 64 << 10, &[7; 4096]).unwrap();
+        nbd.reply().unwrap();
+        let report = lab.ok(&["status", "--json"]).json();
+        let ios = &report["arrays"][0]["ios"];
+        let counts =
+            ["write_reads", "request_writes", "read_modify_writes", "request_reads"].map(|name| ios[name].as_u64().unwrap());
+        assert_eq!(counts, [reads, 3, by_difference, 0], "{} members, --rmw {rmw}", members.len());
+        drop(nbd);
+        assert_eq!(server.stop().0, 0);
     }
 }
