@@ -79,6 +79,8 @@ pub struct Assembly {
     pub freshest: usize,
     /// The highest events of any member given, taken or not: new superblocks go beyond it.
     pub events: u64,
+    /// What the metadata is, where it is not md's; see [`crate::foreign`].
+    pub foreign: Option<&'static str>,
     /// Where a resync starts, in the unit of [`Geometry::resync_sectors`]; `None` for an array in sync.
     pub resync_from: Option<Sector>,
     /// The bitmap for the engine.
@@ -200,6 +202,7 @@ fn assembly(candidates: Vec<Candidate>, judged: Judged, plan: StartPlan, mut ref
         refused,
         freshest,
         events,
+        foreign: None,
         resync_from: plan.resync_from,
         bitmap: plan.bitmap.as_ref().map(bitmap::Merged::config),
         bitmap_super: plan.bitmap.as_ref().map(|merged| merged.superblock.clone()),

@@ -132,6 +132,7 @@ impl Array {
             bitmap,
             members,
             events: assembly.events,
+            foreign: assembly.foreign,
             read_only,
             auto_sync: options.auto_sync,
             cache_bytes: options.cache_bytes,

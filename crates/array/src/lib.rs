@@ -6,6 +6,7 @@
 mod choose;
 pub mod core;
 mod create;
+pub mod foreign;
 mod handle;
 mod member;
 mod probe;

@@ -50,6 +50,9 @@ pub enum RefusedReason {
     /// A partition table that cannot be used.
     #[error("no md superblock is on it, and {0}")]
     PartitionTable(String),
+    /// A container's metadata that cannot be used.
+    #[error("{0}")]
+    Foreign(String),
     /// A superblock of version 0.90.
     #[error(
         "it has a version 0.90 superblock at byte {member_byte}, which uraid does not read yet; `mdadm --assemble --update=metadata` \

@@ -5,6 +5,7 @@ mod bed;
 mod commands;
 mod control;
 mod daemon;
+mod foreign;
 mod mdstat;
 mod members;
 mod output;

@@ -14,6 +14,7 @@ use uraid_types::Raid0Layout;
 use uuid::Uuid;
 
 use crate::control::{self, NOT_UTF8, Running, full};
+use crate::foreign::{self, VolumeArgs};
 use crate::output::{note, usage};
 use crate::overlays::open_under;
 use crate::present::parse_uuid;
@@ -50,6 +51,8 @@ pub struct WhichArgs {
     /// Open members for reading only; what is written goes to files in DIR, one a member, and stays there
     #[arg(long, value_name = "DIR")]
     pub overlay: Option<PathBuf>,
+    #[command(flatten)]
+    pub volume: VolumeArgs,
 }
 
 impl WhichArgs {
@@ -183,9 +186,16 @@ pub fn owner_of(path: &Path) -> Option<Running> {
 /// Why it cannot be started, with every member that was left out and the reason.
 pub fn assemble(paths: &[PathBuf], which: &WhichArgs, open: OpenOptions, options: &AssembleOptions) -> anyhow::Result<Assembly> {
     let paths = which.all(paths);
-    refuse_repeated(&paths)?;
+    if !which.volume.in_order {
+        refuse_repeated(&paths)?;
+    }
     let found = scan_all(&paths, which, open);
     let options = which.options(options);
+    if found.candidates.is_empty()
+        && let Some(assembly) = foreign::assemble(&paths, which, &options, open.write)?
+    {
+        return Ok(assembly);
+    }
     let left_out = || found.refused.iter().map(|refused| format!("\n  left out: {refused}")).collect::<String>();
     let assembly = uraid_array::assemble(found.candidates, &options)
         .map_err(|error| anyhow::anyhow!("{error}{}", left_out()))

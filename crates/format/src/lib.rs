@@ -9,6 +9,7 @@
 //! - [`BitmapSuper`] and [`Bitmap`] are the bitmap, [`parse_bad_blocks`] and [`bad_blocks_to_bytes`] the bad-block log.
 //! - [`read_partitions`] finds what lies where inside an image of a whole disk.
 //! - [`PplHeader`] and [`JournalMeta`] are the logs of writes that were under way.
+//! - [`foreign`] reads the containers of other makers' RAID.
 //! - [`CreateSpec::plan`] decides what a new array has where.
 //!
 //! ```
@@ -55,6 +56,7 @@ mod create;
 mod domain;
 mod error;
 mod fields;
+pub mod foreign;
 mod journal;
 mod locate;
 mod partition;

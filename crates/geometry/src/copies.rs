@@ -86,6 +86,11 @@ impl Copies {
         Ok(Copies { shape: shape.clone(), map, capacity })
     }
 
+    /// Shows `size` at most.
+    pub(crate) fn limit(&mut self, size: SectorCount) {
+        self.capacity = self.capacity.min(size);
+    }
+
     /// The shape this was made from.
     #[must_use]
     pub fn shape(&self) -> &Shape {

@@ -75,6 +75,17 @@ impl Geometry {
         }
     }
 
+    /// The same array showing no more than `size` of what its members have room for, as containers of other makers' RAID may
+    /// have it; more than there is changes nothing.
+    #[must_use]
+    pub fn limited_to(mut self, size: SectorCount) -> Geometry {
+        match &mut self {
+            Geometry::Copies(copies) => copies.limit(size),
+            Geometry::Parity(parity) => parity.limit(size),
+        }
+        self
+    }
+
     /// The shape this was made from.
     #[must_use]
     pub fn shape(&self) -> &Shape {

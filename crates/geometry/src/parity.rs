@@ -82,6 +82,11 @@ impl Parity {
         Ok(Parity { shape: shape.clone(), layout, members, data, chunk, stripes, capacity })
     }
 
+    /// Shows `size` at most.
+    pub(crate) fn limit(&mut self, size: SectorCount) {
+        self.capacity = self.capacity.min(size);
+    }
+
     /// The shape this was made from.
     #[must_use]
     pub fn shape(&self) -> &Shape {

@@ -172,6 +172,7 @@ fn config_of(
         bitmap,
         members,
         events: assembly.events,
+        foreign: assembly.foreign,
         read_only,
         auto_sync: true,
         cache_bytes: 1 << 20,

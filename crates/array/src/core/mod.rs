@@ -59,6 +59,8 @@ pub struct CoreConfig {
     pub read_only: bool,
     /// Resync and recovery start by themselves.
     pub auto_sync: bool,
+    /// What the members' metadata is, where it is not md's: then their superblocks here only describe it.
+    pub foreign: Option<&'static str>,
     /// Bytes for stripe buffers.
     pub cache_bytes: usize,
     /// How writes to stripes are planned.
@@ -185,6 +187,7 @@ pub struct Core {
     engine: Engine,
     attached: Vec<Attached>,
     block: SectorCount,
+    foreign: Option<&'static str>,
     read_only: bool,
     events: u64,
     wall_seconds: u64,
@@ -254,6 +257,7 @@ impl Core {
             engine,
             attached,
             block: config.block,
+            foreign: config.foreign,
             read_only: config.read_only,
             events: config.events,
             wall_seconds: 0,

@@ -107,7 +107,7 @@ pub struct Status {
     pub member_bytes: u64,
     /// Slots.
     pub raid_disks: u16,
-    /// `1.2`, ...
+    /// `1.2`, ..., or `imsm`, `ddf`.
     pub metadata: String,
     /// The array's UUID.
     pub uuid: String,
@@ -184,7 +184,7 @@ impl Core {
             chunk_bytes: shape.chunk.bytes(),
             member_bytes: shape.member_sectors.iter().map(|len| len.bytes()).min().unwrap_or(0),
             raid_disks: shape.raid_disks,
-            metadata: minor_name(sb.minor).to_owned(),
+            metadata: self.foreign.unwrap_or(minor_name(sb.minor)).to_owned(),
             uuid: sb.array_id.to_string(),
             name: String::from_utf8_lossy(&sb.name).into_owned(),
             events: self.events,

@@ -12,6 +12,7 @@ use uraid_serve::{Listen, control as sockets};
 
 use crate::control::Running;
 use crate::daemon;
+use crate::foreign;
 use crate::members::{Found, StartArgs, WhichArgs, owner_of, read_alone, refuse_member_as, refuse_repeated, scan_all};
 use crate::output::{Exit, note, say, say_json, usage};
 use crate::running::{FrontEnds, Owner};
@@ -159,12 +160,19 @@ fn refuse_remote(args: &Args) -> anyhow::Result<()> {
 /// would be started; only members that the array itself has left behind are passed over.
 fn assemble(args: &Args) -> anyhow::Result<Assembly> {
     let members = args.which.all(&args.members);
-    refuse_repeated(&members)?;
+    if !args.which.volume.in_order {
+        refuse_repeated(&members)?;
+    }
     args.fuse.iter().try_for_each(|path| refuse_member_as("--fuse", path, &args.members))?;
     let open = if args.read_only { read_alone() } else { OpenOptions::own() };
     let Found { candidates, refused } = scan_all(&members, &args.which, open);
-    refuse_strangers(&refused)?;
     let options = args.which.options(&args.start.options(args.read_only));
+    if candidates.is_empty()
+        && let Some(assembly) = foreign::assemble(&members, &args.which, &options, false)?
+    {
+        return Ok(assembly);
+    }
+    refuse_strangers(&refused)?;
     let assembly = uraid_array::assemble(candidates, &options).context("the array cannot be started")?;
     let strangers: Vec<&Refused> = assembly.refused.iter().filter(|refused| is_stranger(&refused.reason)).collect();
     refuse_strangers(&strangers)?;

@@ -10,6 +10,7 @@ use uraid_device::OpenOptions;
 use uraid_report::{Table, human_bytes};
 
 use crate::control;
+use crate::foreign;
 use crate::members::{WhichArgs, scan_all};
 use crate::output::{Exit, one_line, say, say_json};
 use crate::present::{kib, md_uuid, time, version};
@@ -98,6 +99,11 @@ fn of_members(args: &Args) -> anyhow::Result<Exit> {
     let unusable: Vec<Unusable> =
         found.refused.iter().map(|refused| Unusable { member: refused.name.clone(), why: refused.reason.to_string() }).collect();
     found.candidates.retain(|candidate| args.which.uuid.is_none_or(|uuid| uuid == candidate.superblock().array_id));
+    if found.candidates.is_empty()
+        && let Some(container) = foreign::container(&args.targets, &args.which, OpenOptions::look())?
+    {
+        return of_container(args, &foreign::Report::new(&container));
+    }
     let arrays = survey(&found.candidates);
     if args.json {
         let arrays = arrays.iter().map(AtRest::new).collect();
@@ -111,6 +117,15 @@ fn of_members(args: &Args) -> anyhow::Result<Exit> {
         say(format_args!("{member}: {why}"))?;
     }
     exit(&arrays)
+}
+
+fn of_container(args: &Args, report: &foreign::Report) -> anyhow::Result<Exit> {
+    if args.json {
+        say_json("detail-container", report)?;
+    } else {
+        say(report.text("container (at rest)", true))?;
+    }
+    Ok(if report.is_startable() { Exit::Done } else { Exit::Degraded })
 }
 
 fn exit(arrays: &[ArraySurvey]) -> anyhow::Result<Exit> {

@@ -6,11 +6,13 @@ mod text;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use uraid_array::foreign::{Container, ForeignDisk, look};
 use uraid_array::{Candidate, RefusedReason, open_member, partition_members, partitions, scan};
 use uraid_device::{Device, DeviceError, OpenOptions, Pool};
 use uraid_format::{MinorVersion, PartitionTable, RawFields, RawSuper, SUPER_BYTES, super_offsets};
 use uraid_types::{Sector, SectorCount};
 
+use crate::foreign;
 use crate::members::block_size;
 use crate::output::{Exit, note, say, say_json};
 
@@ -41,6 +43,8 @@ pub struct Examined {
     superblocks: Vec<Found>,
     /// The member as the array would see it, or why it would not.
     scanned: Result<Candidate, RefusedReason>,
+    /// The container of another maker's RAID that it is a disk of.
+    foreign: Option<foreign::Report>,
     /// The partition table of a disk whose partitions hold members.
     table: Option<PartitionTable>,
 }
@@ -62,7 +66,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
             Ok(found) => {
                 // A disk whose partitions hold members is none itself.
                 let of_members = if found.len() > 1 { &found[1..] } else { &found[..] };
-                if of_members.iter().any(|examined| examined.scanned.is_err()) {
+                if of_members.iter().any(|examined| examined.scanned.is_err() && examined.foreign.is_none()) {
                     exit = Exit::Failed;
                 }
                 all.extend(found);
@@ -109,6 +113,17 @@ fn examine_one(device: Arc<dyn Device>) -> Result<Examined, DeviceError> {
             superblocks.push(Found { minor, fields, problem });
         }
     }
-    let scanned = scan(device).map_err(|refused| refused.reason);
-    Ok(Examined { name, size_bytes, superblocks, scanned, table: None })
+    let mut scanned = scan(Arc::clone(&device)).map_err(|refused| refused.reason);
+    let mut foreign = None;
+    if let Err(RefusedReason::NoSuperblock { .. } | RefusedReason::InPartitions { .. }) = scanned {
+        match look(&*device) {
+            Ok(Some(metadata)) => {
+                let disks = vec![ForeignDisk { device, metadata, place: None }];
+                foreign = Container::of(disks).ok().map(|container| foreign::Report::new(&container));
+            }
+            Ok(None) => {}
+            Err(error) => scanned = Err(RefusedReason::Foreign(error.to_string())),
+        }
+    }
+    Ok(Examined { name, size_bytes, superblocks, scanned, foreign, table: None })
 }

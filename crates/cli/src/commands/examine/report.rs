@@ -5,6 +5,7 @@ use uraid_array::Candidate;
 use uraid_format::{Feature, PartitionTable, RawFields};
 
 use super::{Examined, Found};
+use crate::foreign;
 use crate::present::version;
 
 /// See the module.
@@ -28,6 +29,8 @@ struct Member<'a> {
     bitmap_problem: Option<String>,
     /// Member sectors whose data is lost.
     bad_blocks: Vec<Range>,
+    /// The container of another maker's RAID that it is a disk of.
+    container: Option<&'a foreign::Report>,
     /// The partition table of a disk whose partitions hold members; those follow as members of their own.
     partition_table: Option<Table>,
 }
@@ -140,11 +143,12 @@ impl<'a> Member<'a> {
         Member {
             member: &examined.name,
             size_bytes: examined.size_bytes,
-            usable: candidate.is_some(),
-            problem: examined.scanned.as_ref().err().map(ToString::to_string),
+            usable: candidate.is_some() || examined.foreign.is_some(),
+            problem: examined.scanned.as_ref().err().filter(|_| examined.foreign.is_none()).map(ToString::to_string),
             superblocks: examined.superblocks.iter().map(Super::new).collect(),
             bitmap: candidate.and_then(bitmap),
             bitmap_problem: candidate.and_then(|candidate| candidate.bitmap_problem.as_ref()).map(ToString::to_string),
+            container: examined.foreign.as_ref(),
             partition_table: examined.table.as_ref().map(Table::new),
             bad_blocks: bad_blocks.iter().map(|(start, len)| Range { start_sector: start.0, sectors: len.0 }).collect(),
         }

@@ -21,6 +21,9 @@ const KEPT_SECTORS: u64 = 72;
 
 /// Everything on one member.
 pub fn full(examined: &Examined) -> String {
+    if let Some(container) = &examined.foreign {
+        return container.text(&examined.name, false);
+    }
     let mut lines = Lines(format!("{}:", examined.name));
     for found in &examined.superblocks {
         let candidate = examined.scanned.as_ref().ok().filter(|candidate| candidate.superblock().minor == found.minor);

@@ -5,6 +5,7 @@
 mod agree;
 mod bitmaps;
 mod cases;
+mod containers;
 mod guest;
 mod host;
 mod logs;
