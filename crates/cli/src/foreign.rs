@@ -198,7 +198,10 @@ impl Shape {
         lines.put("Used Dev Size", format!("{} KiB ({})", self.member_bytes / 1024, human_bytes(self.member_bytes)));
         lines.put("State", &self.state);
         for (slot, place) in self.slots.iter().enumerate() {
-            let disk = place.disk.as_ref().map_or_else(|| "no disk".to_owned(), |disk| format!("disk '{disk}'"));
+            let disk = place
+                .disk
+                .as_ref()
+                .map_or_else(|| "a disk that is gone or that only other disks know,".to_owned(), |disk| format!("disk '{disk}'"));
             let sync = if place.in_sync { "in sync" } else { "not in sync" };
             lines.put("Slot", format!("{slot} {disk} from sector {} on, {sync}", place.start_sector));
         }
