@@ -10,6 +10,7 @@ mod crash;
 mod lab;
 mod measure;
 mod nbd;
+mod overlay;
 mod referee;
 mod running;
 mod superblock;
