@@ -116,7 +116,13 @@ impl Array {
                 continue;
             }
             let key = queue.add(without_bad_blocks(candidate));
-            members.push(CoreMember { key, name: candidate.name().to_owned(), raw: candidate.raw.clone(), slot });
+            members.push(CoreMember {
+                key,
+                name: candidate.name().to_owned(),
+                raw: candidate.raw.clone(),
+                slot,
+                bad_blocks: candidate.bad_blocks.clone(),
+            });
         }
         let bitmap = match (assembly.bitmap, assembly.bitmap_super, assembly.bitmap_bits) {
             (Some(config), Some(superblock), Some(bits)) => Some((config, superblock, bits)),
@@ -277,7 +283,7 @@ impl Array {
         let info = device.info().clone();
         let found = scan(Arc::clone(&device));
         let array_id = self.status().map(|status| status.uuid);
-        let mut own = None;
+        let (mut own, mut bad_blocks, mut device) = (None, Vec::new(), device);
         match found {
             Ok(candidate) => {
                 let same = Some(candidate.superblock().array_id.to_string()) == array_id;
@@ -285,7 +291,11 @@ impl Array {
                     let what = format!("a member of array {}", candidate.superblock().array_id);
                     return Err(JoinError::Occupied { name: info.name, what });
                 }
-                own = same.then_some(candidate.raw);
+                if same {
+                    // What it still has to be filled with heals it.
+                    device = without_bad_blocks(&candidate);
+                    (own, bad_blocks) = (Some(candidate.raw), candidate.bad_blocks);
+                }
             }
             Err(refused) => {
                 let carries = signature(&*device)?;
@@ -303,6 +313,7 @@ impl Array {
             sectors: SectorCount::floor_bytes(info.size_bytes).0,
             block_bytes: u64::from(info.logical_block_bytes),
             own,
+            bad_blocks,
             device_id: Uuid::new_v4(),
         };
         let (answer, result) = bounded(1);

@@ -103,8 +103,9 @@ impl Engine {
             }
             None => {
                 self.ops.remove(key);
+                let slots = op.copies.iter().map(|place| place.slot).collect();
                 let message = format!("array sectors {}..{}: no copy can be read", op.rows.start, op.rows.end);
-                self.read_piece_done(op.piece, Err(RequestError::new(FailureKind::Io, message)));
+                self.read_piece_done(op.piece, Err(RequestError::new(FailureKind::Io, message).of(slots)));
             }
         }
     }

@@ -72,11 +72,18 @@ pub struct RequestError {
     pub kind: FailureKind,
     /// What failed, and where.
     pub message: String,
+    /// The slots that it names.
+    pub slots: Vec<Slot>,
 }
 
 impl RequestError {
     pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> RequestError {
-        RequestError { kind, message: message.into() }
+        RequestError { kind, message: message.into(), slots: Vec::new() }
+    }
+
+    /// The same, naming these slots.
+    pub(crate) fn of(self, slots: Vec<Slot>) -> RequestError {
+        RequestError { slots, ..self }
     }
 
     /// The error of a request that comes too late.

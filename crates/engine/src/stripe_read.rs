@@ -313,5 +313,5 @@ impl Engine {
 
 fn lost_block(slot: Slot, rows: &Rows) -> RequestError {
     let message = format!("{slot}, member data sectors {}..{}: cannot be read or rebuilt", rows.start, rows.end);
-    RequestError::new(FailureKind::Io, message)
+    RequestError::new(FailureKind::Io, message).of(vec![slot])
 }

@@ -204,6 +204,7 @@ impl World {
             sectors: disk.len_bytes() / 512,
             block_bytes: disk.block_bytes(),
             own: if back.is_some() { read_super(disk.view()) } else { None },
+            bad_blocks: Vec::new(),
             device_id: Uuid::from_u128(0x2000 + u128::from(self.rng.next())),
         });
         let (name, own) = (new.name.clone(), new.own.clone());

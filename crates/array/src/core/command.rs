@@ -2,7 +2,7 @@
 
 use uraid_engine::{Event, MemberState, SyncKind};
 use uraid_format::{Feature, RawSuper};
-use uraid_types::{Sector, Slot};
+use uraid_types::{Sector, SectorCount, Slot};
 use uuid::Uuid;
 
 use super::roles::{Attached, Place};
@@ -21,6 +21,8 @@ pub struct NewMember {
     pub block_bytes: u64,
     /// The superblock on it, when it is one of this array's.
     pub own: Option<RawSuper>,
+    /// Sectors whose data is lost, by the log on it.
+    pub bad_blocks: Vec<(Sector, SectorCount)>,
     /// A new device UUID, should it need one.
     pub device_id: Uuid,
 }
@@ -161,7 +163,7 @@ impl Core {
         self.redundant("'add'")?;
         self.not_here(&member)?;
         let raw = self.superblock_for(&member)?;
-        let core_member = CoreMember { key: member.key, name: member.name, raw, slot: None };
+        let core_member = CoreMember { key: member.key, name: member.name, raw, slot: None, bad_blocks: Vec::new() };
         self.attached.push(Attached::new(core_member));
         self.tell(Event::PutMetadata);
         Ok(())
@@ -185,7 +187,7 @@ impl Core {
         let mut raw = own;
         let number = self.free_number(Some(raw.superblock().dev_number));
         raw.update(|sb| sb.dev_number = number);
-        let core_member = CoreMember { key: member.key, name: member.name, raw, slot: Some(slot) };
+        let core_member = CoreMember { key: member.key, name: member.name, raw, slot: Some(slot), bad_blocks: member.bad_blocks };
         self.attached.push(Attached::new(core_member));
         self.tell(Event::AddMember { slot, recovered: Sector(0), trust_bitmap: missed_is_known && recovered_all });
         Ok(())

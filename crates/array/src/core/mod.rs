@@ -3,6 +3,7 @@
 //! Pure like the engine: [`Input`]s go in, [`Output`]s come out, so the simulator drives exactly what runs on real disks. Members
 //! are known by keys that the caller chooses (its queue's indices).
 
+mod bad_blocks;
 mod command;
 mod persist;
 mod roles;
@@ -12,7 +13,9 @@ use std::collections::HashMap;
 
 use uraid_device::{DeviceError, Io, IoOp, Pool};
 use uraid_engine::planner::Preference;
-use uraid_engine::{BitmapConfig, Config, Effect, Engine, Event, MemberState, Outcome, Request, RequestId, SyncProgress};
+use uraid_engine::{
+    BitmapConfig, Config, Effect, Engine, Event, MemberState, Outcome, Request, RequestError, RequestId, SyncProgress,
+};
 use uraid_format::{Bitmap, BitmapSuper, RawSuper};
 use uraid_geometry::Geometry;
 use uraid_types::{Sector, SectorCount, Slot};
@@ -34,6 +37,9 @@ pub struct CoreMember {
     pub raw: RawSuper,
     /// The slot it holds; `None` for a spare.
     pub slot: Option<Slot>,
+    /// Sectors from its start whose data is lost. That reads of them fail is its owner's business: here it is noted what has been
+    /// written again.
+    pub bad_blocks: Vec<(Sector, SectorCount)>,
 }
 
 /// What an array starts from: what assembling found.
@@ -177,7 +183,7 @@ pub enum Output {
 /// To whom a member operation belongs.
 #[derive(Clone, Copy, Debug)]
 enum Owner {
-    Engine { token: u64 },
+    Engine { token: u64, key: usize },
     Persist { key: usize },
 }
 
@@ -283,7 +289,12 @@ impl Core {
             Input::Start => self.tell(Event::Start),
             Input::Request { id, request } => self.tell(Event::Request { id, request }),
             Input::Completion { token, op, result } => match self.owners.remove(&token) {
-                Some(Owner::Engine { token }) => self.tell(Event::IoDone { token, op, result }),
+                Some(Owner::Engine { token, key }) => {
+                    if result.is_ok() {
+                        self.note_good(key, &op);
+                    }
+                    self.tell(Event::IoDone { token, op, result });
+                }
                 Some(Owner::Persist { key }) => self.persist_io_done(key, result),
                 None => panic!("operation {token} was not sent, or ended twice"),
             },
@@ -324,9 +335,12 @@ impl Core {
             Effect::Io { token, slot, op } => {
                 let member = self.holder(slot).expect("the engine uses slots that have members");
                 let (key, base) = (member.key, member.raw.superblock().data_offset);
-                self.send(key, at_offset(op, base), Owner::Engine { token });
+                self.send(key, at_offset(op, base), Owner::Engine { token, key });
             }
-            Effect::Reply { id, outcome } => self.out.push(Output::Reply { id, outcome }),
+            Effect::Reply { id, outcome } => {
+                let outcome = outcome.map_err(|error| self.with_names(error));
+                self.out.push(Output::Reply { id, outcome });
+            }
             Effect::Metadata(snapshot) => {
                 self.attached.iter_mut().for_each(|member| member.noted = member.place);
                 self.persist.put_superblocks(snapshot);
@@ -351,6 +365,16 @@ impl Core {
             }
             Effect::Stopped => self.engine_stopped = true,
         }
+    }
+
+    /// The error with the members' names behind the slots that it names.
+    fn with_names(&self, mut error: RequestError) -> RequestError {
+        let name = |slot: &Slot| Some(format!("{slot} is {}", self.holder(*slot)?.name));
+        let names: Vec<String> = error.slots.iter().filter_map(name).collect();
+        if !names.is_empty() {
+            error.message += &format!(" ({})", names.join(", "));
+        }
+        error
     }
 
     fn send(&mut self, key: usize, op: IoOp, owner: Owner) {

@@ -10,6 +10,7 @@ use uraid_device::{DeviceError, IoOp, Pool, Shared};
 use uraid_engine::{Event, Snapshot};
 use uraid_format::BITMAP_SUPER_BYTES;
 
+use super::bad_blocks::Ranges;
 use super::roles::{Place, role_table};
 use super::{Core, Notice, Output, Owner};
 
@@ -24,11 +25,19 @@ enum Change {
         set: Vec<u64>,
         clear: Vec<u64>,
     },
+    /// What is left in the bad-block log of the member with this key, as it was when the change began.
+    BadBlocks {
+        key: usize,
+        left: Ranges,
+    },
 }
 
 /// What has to be durable before the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
+    /// Data that was written over bad blocks.
+    FlushData,
+    WriteBadBlocks,
     WriteBitmap,
     FlushBitmap,
     WriteSuperblocks,
@@ -50,7 +59,7 @@ impl Persist {
     pub fn put_superblocks(&mut self, snapshot: Snapshot) {
         let waiting = self.queue.iter_mut().find_map(|change| match change {
             Change::Superblocks(waiting) => Some(waiting),
-            Change::CatchUp(_) | Change::Bitmap { .. } => None,
+            Change::CatchUp(_) | Change::Bitmap { .. } | Change::BadBlocks { .. } => None,
         });
         match waiting {
             Some(waiting) => {
@@ -78,8 +87,24 @@ impl Persist {
         self.queue.push_back(Change::Bitmap { generation, set, clear });
     }
 
+    /// Sectors have left the bad blocks of the member with this key.
+    pub fn put_bad_blocks(&mut self, key: usize) {
+        let is_due = |change: &Change| matches!(change, Change::BadBlocks { key: due, .. } if *due == key);
+        if !self.queue.iter().any(is_due) {
+            self.queue.push_back(Change::BadBlocks { key, left: Ranges::new() });
+        }
+    }
+
     pub fn is_idle(&self) -> bool {
         self.current.is_none() && self.queue.is_empty()
+    }
+}
+
+/// The bad blocks that `change` writes, if it writes those of the member with `key`.
+fn bad_blocks_of(change: &Change, key: usize) -> Option<&Ranges> {
+    match change {
+        Change::BadBlocks { key: own, left } if *own == key => Some(left),
+        _ => None,
     }
 }
 
@@ -103,8 +128,8 @@ impl Core {
         }
     }
 
-    fn begin_change(&mut self, change: Change) {
-        let step = match &change {
+    fn begin_change(&mut self, mut change: Change) {
+        let step = match &mut change {
             Change::Superblocks(snapshot) => {
                 self.events += 1;
                 let roles = role_table(&self.attached, snapshot);
@@ -124,6 +149,11 @@ impl Core {
                     member.enrolled = keys.contains(&member.key);
                 }
                 Step::WriteSuperblocks
+            }
+            Change::BadBlocks { key, left } => {
+                let member = self.attached.iter().find(|member| member.key == *key);
+                *left = member.map(|member| member.bad_blocks.clone()).unwrap_or_default();
+                Step::FlushData
             }
             Change::Bitmap { set, clear, .. } => {
                 if let Some((superblock, bits)) = &mut self.bitmap {
@@ -146,6 +176,18 @@ impl Core {
     fn next_step(&mut self, change: Change, step: Step) {
         let only_bitmap = matches!(change, Change::Bitmap { .. });
         let next = match step {
+            Step::FlushData => {
+                self.send_to_all(
+                    |member| if bad_blocks_of(&change, member.key).is_some() { vec![IoOp::Flush] } else { Vec::new() },
+                );
+                Step::WriteBadBlocks
+            }
+            Step::WriteBadBlocks => {
+                if let Change::BadBlocks { key, left } = &change {
+                    self.write_bad_blocks(*key, left);
+                }
+                Step::FlushSuperblocks
+            }
             Step::WriteBitmap => {
                 self.write_bitmap(&change);
                 Step::FlushBitmap
@@ -174,7 +216,7 @@ impl Core {
         }
         match change {
             Change::Superblocks(snapshot) if snapshot.failure => self.persist.once_more(snapshot),
-            Change::CatchUp(_) => {}
+            Change::CatchUp(_) | Change::BadBlocks { .. } => {}
             Change::Superblocks(snapshot) => self.tell(Event::MetadataDone { generation: snapshot.generation }),
             Change::Bitmap { generation, .. } => self.tell(Event::BitmapDone { generation }),
         }
@@ -194,7 +236,7 @@ impl Core {
     }
 
     /// Sends operations to every member that takes metadata.
-    fn send_to_all(&mut self, mut ops: impl FnMut(&super::Attached) -> Vec<IoOp>) {
+    pub(super) fn send_to_all(&mut self, mut ops: impl FnMut(&super::Attached) -> Vec<IoOp>) {
         let mut all = Vec::new();
         for member in self.attached.iter().filter(|member| member.takes_metadata()) {
             all.extend(ops(member).into_iter().map(|op| (member.key, op)));
@@ -218,7 +260,7 @@ impl Core {
         let block_bytes = self.block.len_bytes();
         let bit_byte = |bit: u64| BITMAP_SUPER_BYTES + (bit / 8) as usize;
         let mut blocks: Vec<usize> = match change {
-            Change::Superblocks(_) | Change::CatchUp(_) => vec![0],
+            Change::Superblocks(_) | Change::CatchUp(_) | Change::BadBlocks { .. } => vec![0],
             Change::Bitmap { set, clear, .. } => {
                 let header = (!clear.is_empty()).then_some(0);
                 set.iter().chain(clear).map(|&bit| bit_byte(bit) / block_bytes).chain(header).collect()

@@ -2,7 +2,7 @@
 
 use uraid_engine::{MemberState, Snapshot};
 use uraid_format::{Feature, RawSuper, Role};
-use uraid_types::{Sector, Slot};
+use uraid_types::{Sector, SectorCount, Slot};
 
 use super::CoreMember;
 
@@ -36,6 +36,8 @@ pub(super) struct Attached {
     /// `place` when the newest snapshot was taken: what it says of a slot is of the member that had the slot then.
     pub noted: Place,
     pub corrected_sectors: u64,
+    /// Sectors from its start whose data is lost.
+    pub bad_blocks: Vec<(Sector, SectorCount)>,
     /// Its bitmap may differ from the others' and has to be written whole.
     pub bitmap_due: bool,
     /// Takes part in the metadata changes begun so far; one that comes in the middle of a change waits for the next.
@@ -52,6 +54,7 @@ impl Attached {
             place,
             noted: place,
             corrected_sectors: 0,
+            bad_blocks: member.bad_blocks,
             bitmap_due: true,
             enrolled: false,
         }

@@ -3,6 +3,7 @@
 //! `URAID_REFEREE_ALL=1` runs more cases; without the packages of the referee the tests are skipped, see `uraid_referee`.
 
 mod agree;
+mod bad_blocks;
 mod bitmaps;
 mod cases;
 mod containers;
