@@ -13,7 +13,7 @@ const BASE: &[&str] = &["types"];
 const ENGINE: &[&str] = &["types", "parity", "geometry", "format", "device"];
 const ARRAY: &[&str] = &["types", "parity", "geometry", "format", "device", "engine"];
 const SIM: &[&str] = &["types", "parity", "geometry", "format", "device", "engine", "array"];
-const CLI: &[&str] = &["types", "parity", "geometry", "format", "device", "engine", "array", "serve", "report"];
+const CLI: &[&str] = &["types", "parity", "geometry", "format", "device", "engine", "array", "serve", "report", "model"];
 
 /// Each crate, and all it may use.
 const ALLOWED: &[(&str, &[&str])] = &[
@@ -28,6 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("report", &[]),
     ("cli", CLI),
     ("sim", SIM),
+    ("model", &["types", "geometry", "device", "engine"]),
     ("referee", &[]),
 ];
 

@@ -4,6 +4,7 @@ mod compare;
 mod grid;
 pub mod kernels;
 mod processor;
+mod random_write;
 mod resync;
 
 use crate::output::Exit;
@@ -19,6 +20,8 @@ pub enum Command {
     Crc32c(kernels::CrcArgs),
     /// A resync of RAID6 on files: the first pass writes parity, the second finds it right
     Resync(resync::Args),
+    /// Threads that write blocks at random places, on modelled members in virtual time
+    RandomWrite(random_write::Args),
     /// Saved reports and kernel boot logs side by side: which processor, and what bounds it
     Compare(compare::Args),
 }
@@ -30,6 +33,7 @@ pub fn run(command: &Command) -> anyhow::Result<Exit> {
         Command::Xor(args) => kernels::xor(args),
         Command::Crc32c(args) => kernels::crc32c(args),
         Command::Resync(args) => resync::run(args),
+        Command::RandomWrite(args) => random_write::run(args),
         Command::Compare(args) => compare::run(args),
     }
 }

@@ -142,3 +142,26 @@ fn a_signal_ends_the_story_and_clears_up() {
         assert_eq!(std::fs::read_dir(lab.path("")).unwrap().count(), 0, "{signal}");
     }
 }
+
+#[test]
+fn modelled_members_are_asked_what_the_arithmetic_says() {
+    let lab = Lab::new();
+    let bench = ["bench", "random-write", "--model", "ssd", "--threads", "16", "--runs", "2", "--blocks", "4K,128K,256K"];
+    let report = lab.ok(&[&bench[..], &["--against", "rmw=never", "--svg", "bars.svg", "--json"]].concat()).json();
+    let ios: Vec<[f64; 2]> = report["blocks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|block| {
+            assert_eq!(block["rates"]["member_ios"], block["rates"]["promised_member_ios"]);
+            [&block["rates"], &block["against"]["rates"]].map(|rates| rates["member_ios"].as_f64().unwrap())
+        })
+        .collect();
+    assert_eq!(ios, [[6.0, 10.0], [8.0, 10.0], [10.0, 10.0]], "the published arithmetic");
+    let rates = |report: &serde_json::Value| report["blocks"][0]["rates"].clone();
+    let again = lab.ok(&[&bench[..], &["--json"]].concat()).json();
+    assert_eq!(rates(&again), rates(&report), "the same seed, the same figures");
+    assert!(std::fs::read_to_string(lab.path("bars.svg")).unwrap().contains("128.00 KiB"));
+    lab.run(&["bench", "random-write", "--level", "10"]).expect(2);
+    lab.run(&["bench", "random-write", "--blocks", "1000"]).expect(2);
+}
