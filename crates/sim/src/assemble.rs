@@ -156,7 +156,13 @@ fn config_of(
         let key = key_of(candidate)?;
         let slot = slots.iter().position(|(holder, _)| *holder == Some(key)).map(Slot::from_index);
         if slot.is_some() || assembly.spares.contains(&index) {
-            members.push(CoreMember { key, name: candidate.name().to_owned(), raw: candidate.raw.clone(), slot, bad_blocks: Vec::new() });
+            members.push(CoreMember {
+                key,
+                name: candidate.name().to_owned(),
+                raw: candidate.raw.clone(),
+                slot,
+                bad_blocks: Vec::new(),
+            });
         }
     }
     let bitmap = match (assembly.bitmap, assembly.bitmap_super, assembly.bitmap_bits) {
