@@ -265,7 +265,8 @@ fn spec(slots: usize, spares: usize, members: &[Option<&dyn Device>], request: &
         name: request.name.clone().into_bytes(),
         array_id: request.array_id.unwrap_or_else(Uuid::new_v4),
         created_seconds: now.as_secs(),
-        created_micros: now.subsec_micros(),
+        // Linux takes the whole field for seconds, and then refuses to change an array whose creation lies millennia ahead.
+        created_micros: 0,
         assume_clean: request.assume_clean,
         members: members.iter().enumerate().map(new_member).collect(),
     }

@@ -16,6 +16,8 @@ attach() { DEVS=; for f in "$@"; do DEVS="$DEVS $(losetup -f --show $W/$f)"; don
 detach() { for d in $DEVS $MORE; do losetup -d $d; done; MORE=; }
 # One more device, into $MORE too.
 attach_more() { MORE=$(losetup -f --show $W/$1); }
+# For what the kernel refuses while it still tidies up after a check.
+again() { for try in 1 2 3 4 5 6 7 8 9; do "$@" && return; sleep 0.2; done; return 1; }
 done_with() { mdadm --stop --quiet /dev/md0; detach; }
 
 # Fills the array with the pattern.

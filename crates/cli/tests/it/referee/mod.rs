@@ -12,6 +12,7 @@ mod host;
 mod logs;
 mod lost;
 mod made;
+mod matrix;
 mod partitions;
 mod reads;
 mod refused;
