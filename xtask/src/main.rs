@@ -51,6 +51,12 @@ enum Chore {
         #[arg(last = true)]
         rest: Vec<OsString>,
     },
+    /// Let the real Linux md judge
+    Referee {
+        /// The whole matrix: every level and layout under every metadata, in every state
+        #[arg(long)]
+        all: bool,
+    },
     /// Fuzz every parser of what is not trusted
     Fuzz(fuzz::Args),
     /// List the chores
@@ -96,6 +102,7 @@ fn run(chore: Chore) -> Result<()> {
             let fixed = ["run", "--release", "-p", "uraid-sim", "--", "--seeds"].map(OsString::from);
             run::cargo(fixed.into_iter().chain([seeds.to_string().into()]).chain(rest))
         }
+        Chore::Referee { all } => run::referee(&packages::cache_dir()?, all),
         Chore::Fuzz(args) => fuzz::run(&args),
         Chore::List => {
             for chore in Cli::command().get_subcommands() {

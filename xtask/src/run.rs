@@ -46,3 +46,14 @@ pub fn tests(referee_dir: &Path, require: bool, filter: Option<&str>) -> Result<
     println!("all tests passed");
     Ok(())
 }
+
+/// Runs the tests in which Linux md judges, printing how many arrays that were; none may be skipped.
+pub fn referee(referee_dir: &Path, all: bool) -> Result<()> {
+    let mut command = cargo_command();
+    command.args(["test", "-p", "uraid-cli", "--test", "it", "referee::", "--", "--nocapture"]);
+    command.env("URAID_REFEREE_DIR", referee_dir).env("URAID_REQUIRE_REFEREE", "1").env("URAID_REQUIRE_PROGRAMS", "1");
+    if all {
+        command.env("URAID_REFEREE_ALL", "1");
+    }
+    finish(&mut command)
+}
