@@ -8,6 +8,7 @@ mod bad_input;
 mod clients;
 mod crash;
 mod lab;
+mod looks;
 mod measure;
 mod nbd;
 mod overlay;
