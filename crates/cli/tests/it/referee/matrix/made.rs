@@ -17,12 +17,12 @@ fn all() -> Vec<Entry<()>> {
         .collect()
 }
 
-/// Can the kernel make it larger by one member?
+/// Can the kernel make it larger by one member? mdadm wants room beside the array for several stripes, which small members have not.
 fn grows(shape: &Shape) -> bool {
-    let layout = shape.layout;
-    shape.level == "1"
-        || shape.level == "4"
-        || (matches!(shape.level, "5" | "6") && !layout.ends_with("-6") && !layout.starts_with("ddf"))
+    const ROOM_KIB: u32 = 256;
+    let of_its_own = !shape.layout.ends_with("-6") && !shape.layout.starts_with("ddf");
+    let fits = shape.chunk_kib * shape.members as u32 <= ROOM_KIB;
+    matches!(shape.level, "1" | "4" | "5" | "6") && of_its_own && fits
 }
 
 fn script(bench: &Bench, entry: &Entry<()>) -> String {
