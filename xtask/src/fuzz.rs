@@ -15,7 +15,7 @@ const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions -Coverflow-checks";
 
 /// Longest input in bytes: a member's target has use for that much.
-const MOST_BYTES: &str = "16384";
+const MOST_BYTES: &str = "32768";
 
 /// Longer than any input may take, in seconds.
 const HANG_SECONDS: &str = "10";
