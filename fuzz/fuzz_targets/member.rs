@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use uraid_array::{AssembleOptions, choose, scan, survey};
+use uraid_array::{AssembleOptions, assemble, scan, survey};
 use uraid_device::{Device, MemoryDevice};
 use uraid_fuzz::{bounded, mend_superblock};
 
@@ -32,7 +32,7 @@ fuzz_target!(|input: &[u8]| {
             let _ = survey(std::slice::from_ref(&candidate));
             for force in [false, true] {
                 let options = AssembleOptions { force, run: force, read_only: true, ..AssembleOptions::default() };
-                let _ = choose(vec![candidate.clone()], &options).map_err(|error| assert!(!error.to_string().is_empty()));
+                let _ = assemble(vec![candidate.clone()], &options).map_err(|error| assert!(!error.to_string().is_empty()));
             }
         }
         Err(refused) => assert!(!refused.to_string().is_empty()),

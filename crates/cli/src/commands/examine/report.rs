@@ -1,7 +1,7 @@
 //! The JSON report `examine`.
 
 use serde::Serialize;
-use uraid_array::Candidate;
+use uraid_array::{Candidate, FoundPpl};
 use uraid_format::{Feature, PartitionTable, RawFields};
 
 use super::{Examined, Found};
@@ -27,6 +27,12 @@ struct Member<'a> {
     bitmap: Option<Bitmap>,
     /// Why the bitmap that the superblock names cannot be used.
     bitmap_problem: Option<String>,
+    /// The newest partial parity log.
+    ppl: Option<Ppl>,
+    /// Why the partial parity log cannot be used.
+    ppl_problem: Option<String>,
+    /// Of a journal: where it starts, in sectors from `data_offset`.
+    journal_tail: Option<u64>,
     /// Member sectors whose data is lost.
     bad_blocks: Vec<Range>,
     /// The container of another maker's RAID that it is a disk of.
@@ -124,6 +130,39 @@ struct Bitmap {
 }
 
 #[derive(Serialize)]
+struct Ppl {
+    /// The member sector where it starts.
+    start_sector: u64,
+    generation: u64,
+    entries: Vec<PplWrite>,
+}
+
+/// A write that was under way.
+#[derive(Serialize)]
+struct PplWrite {
+    /// First array sector.
+    data_sector: u64,
+    data_bytes: u32,
+    partial_parity_bytes: u32,
+    parity_slot: u32,
+    /// The partial parity does not have its checksum.
+    torn: bool,
+}
+
+impl Ppl {
+    fn new(found: &FoundPpl) -> Ppl {
+        let entries = found.header.entries.iter().enumerate().map(|(index, entry)| PplWrite {
+            data_sector: entry.data_sector.0,
+            data_bytes: entry.data_bytes,
+            partial_parity_bytes: entry.partial_bytes,
+            parity_slot: entry.parity_disk,
+            torn: found.torn.contains(&index),
+        });
+        Ppl { start_sector: found.start.0, generation: found.header.generation, entries: entries.collect() }
+    }
+}
+
+#[derive(Serialize)]
 struct Range {
     start_sector: u64,
     sectors: u64,
@@ -148,6 +187,9 @@ impl<'a> Member<'a> {
             superblocks: examined.superblocks.iter().map(Super::new).collect(),
             bitmap: candidate.and_then(bitmap),
             bitmap_problem: candidate.and_then(|candidate| candidate.bitmap_problem.as_ref()).map(ToString::to_string),
+            ppl: candidate.and_then(|candidate| candidate.ppl.as_ref()?.as_ref().ok()).map(Ppl::new),
+            ppl_problem: candidate.and_then(|candidate| candidate.ppl.as_ref()?.as_ref().err()).map(ToString::to_string),
+            journal_tail: candidate.and_then(|candidate| candidate.superblock().journal_tail).map(|tail| tail.0),
             container: examined.foreign.as_ref(),
             partition_table: examined.table.as_ref().map(Table::new),
             bad_blocks: bad_blocks.iter().map(|(start, len)| Range { start_sector: start.0, sectors: len.0 }).collect(),

@@ -154,7 +154,7 @@ fn unused(candidate: &Candidate) -> Option<(u64, u64)> {
 }
 
 fn features(lines: &mut Lines, fields: &RawFields) {
-    if has(fields, Feature::Ppl) {
+    if has(fields, Feature::Ppl) || has(fields, Feature::MultiplePpls) {
         lines.put("PPL", format!("{} sectors at offset {} sectors from superblock", fields.ppl_size, fields.ppl_offset));
     }
     if has(fields, Feature::ReshapeActive) {
@@ -234,6 +234,18 @@ fn whole_member(lines: &mut Lines, candidate: &Candidate) {
     }
     if let Some(problem) = &candidate.bitmap_problem {
         lines.put("Bitmap Problem", problem);
+    }
+    match &candidate.ppl {
+        Some(Ok(found)) => {
+            let (entries, torn) = (found.header.entries.len(), found.torn.len());
+            let torn = if torn > 0 { format!(", {torn} torn") } else { String::new() };
+            lines.put("PPL Entries", format!("{entries}{torn}, generation {}", found.header.generation));
+        }
+        Some(Err(problem)) => lines.put("PPL Problem", problem),
+        None => {}
+    }
+    if let Some(tail) = candidate.superblock().journal_tail {
+        lines.put("Journal Tail", format!("{} sectors from data", tail.0));
     }
     for (start, len) in candidate.bad_blocks.iter().take(LISTED) {
         lines.put("Bad Blocks", format!("{len} at {start}"));

@@ -1,10 +1,14 @@
 //! What the kernel's side does, as shell.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use uraid_referee::{Guest, Output, Referee, Report, guest_path, parse_examine};
 
 use super::host::Bench;
+
+/// A guest may run longer than usual where many tests share the machine.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Shell functions on top of the referee's. Members are loop devices on files of the directory `$W`, for there are more of
 /// them than disks; `$W/pattern` is what arrays are filled with.
@@ -54,7 +58,7 @@ pub fn run(referee: &Referee, bench: &Bench, script: &str) -> Output {
 #[track_caller]
 pub fn run_with(referee: &Referee, bench: &Bench, script: &str, modules: &[&str]) -> Output {
     let script = format!("W={}\n{LIBRARY}\n{script}", guest_path(&bench.lab.path("")).unwrap().display());
-    let output = referee.run(&Guest { modules, ..Guest::new(&script) }).unwrap();
+    let output = referee.run(&Guest { modules, limit: PATIENCE, ..Guest::new(&script) }).unwrap();
     assert_eq!(output.status, 0, "the guest's script failed; it wrote:\n{}", output.stdout);
     output
 }

@@ -120,6 +120,16 @@ fn a_ppl_array_that_was_cut_off_reads_as_the_kernel_replays_it() {
     assert_eq!(output.value("mismatch"), Some("0"));
     reads_as_the_kernel(&bench, &PPL, &lost);
     let names = names(&PPL);
+    // Generations are counted over all members, each member's log is about stripes with its parity.
+    let examined = bench.examine(&names);
+    let mut generations: Vec<u64> = examined.iter().map(|member| member["ppl"]["generation"].as_u64().unwrap()).collect();
+    generations.sort_unstable();
+    generations.dedup();
+    assert_eq!(generations.len(), MEMBERS);
+    for (slot, member) in examined.iter().enumerate() {
+        let entries = member["ppl"]["entries"].as_array().unwrap();
+        assert!(!entries.is_empty() && entries.iter().all(|entry| entry["parity_slot"] == slot as u64), "{member}");
+    }
     // Parity is right once it is replayed, which takes no resync, in memory as on the members.
     let replayed = bench.lab.ok(&[&["check", "--json"], &refs(&names)[..]].concat());
     assert_eq!(replayed.json()["mismatch_sectors"], 0);
