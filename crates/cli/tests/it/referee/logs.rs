@@ -41,6 +41,8 @@ fn cut(referee: &Referee, bench: &Bench, kind: &Kind, lost: &[usize]) -> Output 
         bench.lab.file(&format!("p.{name}"), MEMBER_BYTES);
     }
     let (all, lost) = (all.join(" "), lost.iter().map(|index| format!(" {index}")).collect::<String>());
+    // In write-back mode no more than the journal holds: Linux 6.1 hangs now and then where it runs full.
+    let writes = if kind.write_back { 10 } else { 1_000_000 };
     let mode = if kind.write_back { "write-back" } else { "write-through" };
     let mode = if kind.journal { format!("echo {mode} > $M/journal_mode") } else { String::new() };
     let script = format!(
@@ -56,19 +58,21 @@ mdadm --create /dev/md0 --run --quiet --homehost=any --level={level} --raid-devi
   /dev/mapper/0 /dev/mapper/1 /dev/mapper/2 /dev/mapper/3
 M=$(md_sys /dev/md0)
 mdwait /dev/md0
-{mode}
 fill
+{mode}
 echo 0 > $M/safe_mode_delay
 writer() {{
   n=$1
-  while [ ! -e /tmp/done ]; do
+  left={writes}
+  while [ ! -e /tmp/done ] && [ $left -gt 0 ]; do
+    left=$((left - 1))
     n=$(( (n * 1103515245 + 12345) & 0x7fffffff ))
     dd if=/tmp/pattern of=/dev/md0 bs=4k count=$((n / 7 % 20 + 1)) skip=$((n / 3 % 1000)) seek=$((n / 11 % 2000)) \
       oflag=direct conv=notrunc status=none
   done
 }}
 for k in 1 22 333 4444 5 66; do writer $k & done
-sleep 1
+sleep 0.7
 for i in 2 0 j 3 1; do [ ! -e /dev/mapper/$i ] || dmsetup suspend --nolockfs $i; done
 for i in $ALL; do cp $W/p.$i $W/c.$i; done
 touch /tmp/done
