@@ -60,10 +60,13 @@ fn script(bench: &Bench, entry: &Entry<()>) -> String {
     if entry.shape.is_redundant() {
         script += "again mdadm --quiet --grow --bitmap=internal /dev/md0\n";
     }
-    script += "mdadm --stop --quiet /dev/md0\ndetach\n";
+    script += "mdadm --stop --quiet /dev/md0\n";
     if grows(entry.shape) {
-        script += "losetup -d $EVEN\n";
+        // Linux 6.1 leaves wrong parity behind where it makes some arrays larger, and sees it once it has assembled them again.
+        script += "set -- $DEVS; shift 2\nmdadm --assemble --quiet /dev/md0 ${DEVS%% *} $MORE $@ $EVEN\nmdwait /dev/md0\n";
+        script += &format!("echo mismatch.grown.{name}=$(mismatch /dev/md0)\nmdadm --stop --quiet /dev/md0\nlosetup -d $EVEN\n");
     }
+    script += "detach\n";
     script
 }
 
@@ -91,7 +94,10 @@ fn check(bench: &Bench, entry: &Entry<()>, output: &Output) {
     let filled: usize = said("size").parse().unwrap();
     assert!(exported[..filled] == *bench.expected(filled as u64), "{entry:?}: not what was written");
     if shape.is_redundant() {
-        bench.lab.ok(&[&["check"], &refs(&members)[..]].concat());
+        let mismatches = if grows(shape) { said("mismatch.grown") } else { "0".to_owned() };
+        let checked =
+            bench.lab.run(&[&["check", "--json"], &refs(&members)[..]].concat()).expect(if mismatches == "0" { 0 } else { 3 });
+        assert_eq!(checked.json()["mismatch_sectors"].to_string(), mismatches, "{entry:?}");
     }
 }
 
