@@ -2,6 +2,7 @@
 
 mod edges;
 mod fuzz;
+mod images;
 mod packages;
 mod run;
 mod tidy;
@@ -59,6 +60,8 @@ enum Chore {
     },
     /// Fuzz every parser of what is not trusted
     Fuzz(fuzz::Args),
+    /// Fetch images of disks that others made, for the tests
+    Images,
     /// List the chores
     List,
 }
@@ -103,6 +106,12 @@ fn run(chore: Chore) -> Result<()> {
             run::cargo(fixed.into_iter().chain([seeds.to_string().into()]).chain(rest))
         }
         Chore::Referee { all } => run::referee(&packages::cache_dir()?, all),
+        Chore::Images => {
+            let cache = images::cache_dir()?;
+            images::fetch(&cache)?;
+            println!("images: in {}", cache.display());
+            Ok(())
+        }
         Chore::Fuzz(args) => fuzz::run(&args),
         Chore::List => {
             for chore in Cli::command().get_subcommands() {
@@ -128,13 +137,25 @@ fn test(args: &TestArgs) -> Result<()> {
     if !args.no_install {
         packages::install(&cache)?;
     }
+    let images = images::cache_dir()?;
+    if !args.no_install
+        && let Err(error) = images::fetch(&images)
+    {
+        println!("{error:#}; tests that need them will {}", if is_ci() { "fail" } else { "be skipped" });
+    }
     let missing = packages::missing(&cache);
-    let ci = env::var("CI").is_ok_and(|v| v == "true" || v == "1");
+    let ci = is_ci();
     if !missing.is_empty() {
         println!("missing: {} (as root: apt-get install {})", missing.join(" "), missing.join(" "));
         println!("{}", if ci { "in CI nothing may be skipped: tests will fail" } else { "tests that need them will be skipped" });
     }
-    run::tests(&cache, ci || missing.is_empty(), args.filter.as_deref())
+    let dirs = run::Dirs { referee: &cache, images: &images };
+    let require = run::Require { packages: ci || missing.is_empty(), images: ci || images::are_there(&images) };
+    run::tests(&dirs, &require, args.filter.as_deref())
+}
+
+fn is_ci() -> bool {
+    env::var("CI").is_ok_and(|v| v == "true" || v == "1")
 }
 
 fn verdict(chore: &str, faults: &[String]) -> Result<()> {

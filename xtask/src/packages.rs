@@ -8,8 +8,19 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 
 /// Installed into the system. Real clients and file systems; mdadm and busybox also serve inside the referee's guests.
-const SYSTEM: &[&str] =
-    &["mdadm", "busybox-static", "libnbd-bin", "python3-libnbd", "qemu-utils", "fio", "e2fsprogs", "xfsprogs", "fuse3", "fdisk"];
+const SYSTEM: &[&str] = &[
+    "mdadm",
+    "busybox-static",
+    "libnbd-bin",
+    "python3-libnbd",
+    "qemu-utils",
+    "fio",
+    "e2fsprogs",
+    "xfsprogs",
+    "fuse3",
+    "fdisk",
+    "xz-utils",
+];
 
 /// Only unpacked, into the cache: the kernel is run from there, and nothing of it belongs into the system.
 const UNPACKED: &str = "user-mode-linux";

@@ -26,14 +26,29 @@ pub fn finish(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs the workspace's tests. With `require` a test that would skip fails instead; otherwise the skips are counted here,
-/// over all test programs.
-pub fn tests(referee_dir: &Path, require: bool, filter: Option<&str>) -> Result<()> {
+/// Where tests find what was fetched for them.
+pub struct Dirs<'a> {
+    pub referee: &'a Path,
+    pub images: &'a Path,
+}
+
+/// What a test fails without, where it would otherwise be skipped.
+pub struct Require {
+    pub packages: bool,
+    pub images: bool,
+}
+
+/// Runs the workspace's tests. Where what a test needs is not required, it is skipped; the skips are counted here, over all test
+/// programs.
+pub fn tests(dirs: &Dirs<'_>, require: &Require, filter: Option<&str>) -> Result<()> {
     let log = std::env::temp_dir().join(format!("uraid-skips-{}", std::process::id()));
     let mut command = cargo_command();
     command.args(["test", "--workspace", "--no-fail-fast"]).args(filter);
-    command.env("URAID_REFEREE_DIR", referee_dir).env("URAID_SKIP_LOG", &log);
-    if require {
+    command.env("URAID_REFEREE_DIR", dirs.referee).env("URAID_IMAGES_DIR", dirs.images).env("URAID_SKIP_LOG", &log);
+    if require.images {
+        command.env("URAID_REQUIRE_IMAGES", "1");
+    }
+    if require.packages {
         command.env("URAID_REQUIRE_REFEREE", "1").env("URAID_REQUIRE_PROGRAMS", "1");
     }
     let result = finish(&mut command);

@@ -3,6 +3,7 @@
 //! The magic numbers and their offsets are those of each format's public description. A signature is a reason not to overwrite
 //! something, so a magic that is long or well placed is enough; short ones need a second sign.
 
+mod firmware;
 mod table;
 
 use std::fmt;
@@ -56,6 +57,12 @@ pub fn signature(device: &dyn Device) -> Result<Option<Signature>, DeviceError> 
     if let Some(found) = at_the_end(device)? {
         return Ok(Some(found));
     }
+    if let Some(found) = firmware::find(device)? {
+        return Ok(Some(found));
+    }
+    if let Some(found) = vmfs(device)? {
+        return Ok(Some(found));
+    }
     let head = bytes_at(device, 0, HEAD_BYTES)?;
     if let Some(found) = table::in_head(&head) {
         return Ok(Some(found));
@@ -91,6 +98,18 @@ fn at_the_end(device: &dyn Device) -> Result<Option<Signature>, DeviceError> {
     for (from_end, magic, kind) in anchors {
         let Some(offset) = size_bytes.checked_sub(from_end) else { continue };
         if bytes_at(device, offset, magic.len() as u64)? == magic {
+            return Ok(Some(Signature { kind, offset }));
+        }
+    }
+    Ok(None)
+}
+
+/// VMware's volumes and the file system in them: each has a magic number of 32 bits, far from the start.
+fn vmfs(device: &dyn Device) -> Result<Option<Signature>, DeviceError> {
+    let places: [(u64, u32, &'static str); 2] =
+        [(1 << 20, 0xc001_d00d, "VMware VMFS volume"), (2 << 20, 0x2fab_f15e, "VMware VMFS")];
+    for (offset, magic, kind) in places {
+        if bytes_at(device, offset, 4)? == magic.to_le_bytes() {
             return Ok(Some(Signature { kind, offset }));
         }
     }

@@ -28,6 +28,6 @@ mod text;
 
 pub use find::{Missing, Referee};
 pub use guest::{GUEST_ROOT, Guest, Output, RefereeError, guest_path};
-pub use need::{require, require_programs, skipped};
+pub use need::{require, require_images, require_programs, skipped};
 pub use pattern::pattern;
 pub use text::{Report, parse_detail, parse_examine};

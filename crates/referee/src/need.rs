@@ -4,6 +4,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -47,6 +48,22 @@ pub fn require_programs(names: &[&str]) -> bool {
             false
         }
     }
+}
+
+/// The folder with images that others made, or `None` for a test that should return at once: the skip is printed and counted.
+///
+/// # Panics
+/// When it is not there and `URAID_REQUIRE_IMAGES=1`, as in CI.
+#[must_use]
+pub fn require_images() -> Option<PathBuf> {
+    let var = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = || var("XDG_CACHE_HOME").or_else(|| var("HOME").map(|home| home.join(".cache")));
+    let dir = var("URAID_IMAGES_DIR").or_else(|| cache().map(|cache| cache.join("uraid-images")));
+    let dir = dir.filter(|dir| ["dissect", "blkid"].iter().all(|part| dir.join(part).is_dir()));
+    if dir.is_none() {
+        skip("URAID_REQUIRE_IMAGES", "the images of others are missing; `cargo xtask images` fetches them");
+    }
+    dir
 }
 
 fn absent<'a>(names: &[&'a str]) -> Option<&'a str> {

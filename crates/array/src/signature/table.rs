@@ -6,7 +6,7 @@ use super::Signature;
 type Magic = (&'static str, usize, &'static [u8]);
 
 /// Those that need no second look.
-const MAGICS: [Magic; 22] = [
+const MAGICS: [Magic; 52] = [
     ("LUKS", 0, b"LUKS\xba\xbe"),
     ("LUKS (second header)", 16384, b"SKUL\xba\xbe"),
     ("bcache", 4096 + 24, &[0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca, 0x82, 0x65, 0xf5, 0x7f, 0x48, 0xba, 0x6d, 0x81]),
@@ -31,6 +31,36 @@ const MAGICS: [Magic; 22] = [
     ("GPT partition table", 512, b"EFI PART"),
     ("GPT partition table", 4096, b"EFI PART"),
     ("bcachefs", 4096 + 24, &[0xc6, 0x85, 0x73, 0xf6, 0x66, 0xce, 0x90, 0xa9, 0xd9, 0x6a, 0x60, 0xcf, 0x80, 0x3d, 0xf7, 0xef]),
+    ("HighPoint HPT37x RAID", 0x1220, &[0xf0, 0x16, 0x78, 0x5a]),
+    ("HighPoint HPT37x RAID", 0x1220, &[0xfd, 0x16, 0x78, 0x5a]),
+    ("DRBD management volume", 0, b"$DRBDmgr=q"),
+    ("DRBD proxy log", 0, b"DRBDdlh*"),
+    ("Ceph BlueStore", 0, b"bluestore block device"),
+    ("LVM1 physical volume", 0, b"HM\x01\0"),
+    ("LVM1 physical volume", 0, b"HM\x02\0"),
+    ("device-mapper snapshot", 0, b"SnAp"),
+    ("device-mapper verity", 0, b"verity\0\0"),
+    ("device-mapper integrity", 0, b"integrt\0"),
+    ("UBI", 0, b"UBI#"),
+    ("VDO", 0, b"dmvdo001"),
+    ("Stratis", 512 + 4, b"!Stra0tis\x86\xff\x02^\x41rh"),
+    ("BitLocker", 3, b"-FVE-FS-"),
+    ("Oracle ASM", 32, b"ORCLDISK"),
+    ("GFS2", 65536, &[0x01, 0x16, 0x19, 0x70, 0, 0, 0, 1]),
+    ("OCFS2", 1024, b"OCFSV2"),
+    ("OCFS2", 2048, b"OCFSV2"),
+    ("OCFS2", 4096, b"OCFSV2"),
+    ("ReiserFS", 65536 + 52, b"ReIsEr2Fs"),
+    ("ReiserFS", 65536 + 52, b"ReIsEr3Fs"),
+    ("ReiserFS", 65536 + 52, b"ReIsErFs"),
+    ("Reiser4", 65536, b"ReIsEr4"),
+    ("JFS", 32768, b"JFS1"),
+    ("UDF", 32769, b"BEA01"),
+    ("ReFS", 0, b"\0\0\0ReFS\0"),
+    ("APFS", 32, b"NXSB"),
+    ("EROFS", 1024, &[0xe2, 0xe1, 0xf5, 0xe0]),
+    ("cramfs", 0, &[0x45, 0x3d, 0xcd, 0x28]),
+    ("romfs", 0, b"-rom1fs-"),
 ];
 
 /// The first signature in the first bytes of a device, partition tables of the old kind aside.

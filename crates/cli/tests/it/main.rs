@@ -7,6 +7,7 @@ mod at_rest;
 mod bad_input;
 mod clients;
 mod crash;
+mod images;
 mod lab;
 mod looks;
 mod measure;
