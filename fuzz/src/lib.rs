@@ -57,3 +57,43 @@ pub fn mend_superblock(bytes: &mut [u8]) {
     let folded = (sum as u32).wrapping_add((sum >> 32) as u32);
     bytes[CHECKSUM_AT..CHECKSUM_AT + 4].copy_from_slice(&folded.to_le_bytes());
 }
+
+/// CRC-32 as GPT and DDF have it.
+fn crc32<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> u32 {
+    !bytes.into_iter().fold(u32::MAX, |rest, byte| {
+        (0..8).fold(rest ^ u32::from(*byte), |rest, _| if rest & 1 == 1 { rest >> 1 ^ 0xedb8_8320 } else { rest >> 1 })
+    })
+}
+
+/// Gives the GPT header in the second block the checksums that fit it and its entries.
+pub fn mend_gpt(disk: &mut [u8], block: usize) {
+    let number = |disk: &[u8], at: usize| u32::from_le_bytes([disk[at], disk[at + 1], disk[at + 2], disk[at + 3]]) as usize;
+    disk[block..block + 8].copy_from_slice(b"EFI PART");
+    disk[block + 24..block + 32].copy_from_slice(&1_u64.to_le_bytes());
+    let first = number(disk, block + 72).saturating_mul(block);
+    let len = number(disk, block + 80).saturating_mul(number(disk, block + 84));
+    let entries = disk.get(first..).and_then(|rest| rest.get(..len)).unwrap_or_default();
+    let sum = crc32(entries);
+    disk[block + 88..block + 92].copy_from_slice(&sum.to_le_bytes());
+    let header = number(disk, block + 12).clamp(92, block);
+    disk[block + 16..block + 20].fill(0);
+    let sum = crc32(&disk[block..block + header]);
+    disk[block + 16..block + 20].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Gives IMSM's metadata the checksum that fits it: the sum of all its words but that one.
+pub fn mend_imsm(bytes: &mut [u8]) {
+    let len = u32::from_le_bytes([bytes[36], bytes[37], bytes[38], bytes[39]]) as usize;
+    let end = len.min(bytes.len());
+    bytes[32..36].fill(0);
+    let words = bytes[..end].chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
+    let sum = words.fold(0_u32, u32::wrapping_add);
+    bytes[32..36].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Gives a structure of DDF the checksum that fits it: over all of it, its own four bytes as ones.
+pub fn mend_ddf(bytes: &mut [u8]) {
+    bytes[4..8].fill(0xff);
+    let sum = crc32(&*bytes);
+    bytes[4..8].copy_from_slice(&sum.to_be_bytes());
+}

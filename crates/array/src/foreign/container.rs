@@ -75,10 +75,12 @@ impl Container {
         let newest = disks.iter().map(generation).max().unwrap_or(0);
         let freshest = disks.iter().position(|disk| generation(disk) == newest).unwrap_or(0);
         // A crash between two writes leaves disks one behind.
-        let is_stale = |disk: &ForeignDisk| matches!(disk.metadata, Metadata::Imsm(_)) && generation(disk) + 1 < newest;
+        let is_stale =
+            |disk: &ForeignDisk| matches!(disk.metadata, Metadata::Imsm(_)) && generation(disk).saturating_add(1) < newest;
         let (volumes, mut listed) = match &disks[freshest].metadata {
             Metadata::Imsm(imsm) => {
-                let listed = (0..).zip(&imsm.disks).map(|(index, disk)| ContainerDisk {
+                // Their number is of 8 bits.
+                let listed = (0..=u8::MAX).zip(&imsm.disks).map(|(index, disk)| ContainerDisk {
                     key: DiskKey::Index(index),
                     label: disk.serial.clone(),
                     state: disk.state_words(),
@@ -154,5 +156,60 @@ fn is_entry(disk: &ForeignDisk, entry: &ContainerDisk) -> bool {
         (Metadata::Imsm(_), DiskKey::Index(index), Some(place)) => index == place,
         (Metadata::Imsm(_), DiskKey::Index(_), None) => serial::matches(&*disk.device, &entry.label),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use uraid_device::MemoryDevice;
+    use uraid_format::foreign::imsm::{ImsmDisk, ImsmMetadata};
+    use uraid_types::SectorCount;
+
+    use super::*;
+
+    /// A disk of an IMSM container of so many, named `name`.
+    fn disk(name: &str, count: usize, generation: u32, family: u32, place: Option<u8>) -> ForeignDisk {
+        let of = |index| ImsmDisk { serial: format!("/dev/{index}"), sectors: SectorCount(8192), status: 2 };
+        let metadata = ImsmMetadata {
+            version: "1.3.00".to_owned(),
+            family,
+            original_family: family,
+            generation,
+            attributes: 0,
+            disks: (0..count).map(of).collect(),
+            volumes: Vec::new(),
+        };
+        ForeignDisk { device: Arc::new(MemoryDevice::new(name, 4 << 20, 512)), metadata: Metadata::Imsm(metadata), place }
+    }
+
+    #[test]
+    fn disks_are_placed_by_name_or_as_they_are_told() {
+        let container = Container::of(vec![disk("/dev/2", 3, 7, 1, None), disk("x", 3, 7, 1, None)]).unwrap();
+        let given: Vec<_> = container.listed.iter().map(|entry| entry.given).collect();
+        assert_eq!((given, container.unplaced()), (vec![None, None, Some(0)], vec!["x"]));
+        let container = Container::of(vec![disk("y", 3, 7, 1, Some(1)), disk("x", 3, 7, 1, Some(0))]).unwrap();
+        assert_eq!(container.listed.iter().map(|entry| entry.given).collect::<Vec<_>>(), [Some(1), Some(0), None]);
+    }
+
+    #[test]
+    fn who_missed_changes_is_stale_and_one_write_is_none() {
+        let of = |generations: [u32; 2]| {
+            Container::of(vec![disk("a", 2, generations[0], 1, Some(0)), disk("b", 2, generations[1], 1, Some(1))]).unwrap().stale
+        };
+        assert_eq!((of([7, 9]), of([9, 7])), (vec!["a".to_owned()], vec!["b".to_owned()]));
+        assert!(of([8, 9]).is_empty() && of([u32::MAX, u32::MAX]).is_empty());
+    }
+
+    #[test]
+    fn what_makes_no_container_is_told() {
+        let refused = |disks| Container::of(disks).err().unwrap().to_string();
+        let other = vec![disk("a", 2, 1, 1, Some(0)), disk("b", 2, 1, 2, Some(1))];
+        assert_eq!(refused(other), "a and b are of different containers");
+        let twice = vec![disk("a", 2, 1, 1, Some(1)), disk("b", 2, 1, 1, Some(1))];
+        assert!(refused(twice).starts_with("a and b are both disk /dev/1 of the container"));
+        assert_eq!(Container::of(Vec::new()).err(), Some(ContainerError::Nothing));
+        assert_eq!(Container::of(vec![disk("a", 255, 1, 1, Some(254))]).unwrap().listed[254].given, Some(0));
     }
 }

@@ -3,6 +3,7 @@
 mod create;
 mod damage;
 mod fixtures;
+mod foreign;
 mod logs;
 mod md_examine;
 mod partitions;
