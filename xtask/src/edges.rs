@@ -26,9 +26,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("array", ARRAY),
     ("serve", &["types", "device", "array"]),
     ("report", &[]),
+    ("model", &["types", "geometry", "device", "engine"]),
     ("cli", CLI),
     ("sim", SIM),
-    ("model", &["types", "geometry", "device", "engine"]),
     ("referee", &[]),
 ];
 
