@@ -11,7 +11,7 @@ pub use problem::{AssembleError, AssembleProblem};
 pub use survey::{ArraySurvey, SlotStanding, SlotSurvey, survey};
 
 use uraid_engine::{BitmapConfig, MemberState};
-use uraid_format::{ArrayId, Bitmap, BitmapSuper, Superblock};
+use uraid_format::{ArrayId, Bitmap, BitmapSuper, MetadataVersion, Superblock};
 use uraid_geometry::Geometry;
 use uraid_types::{Raid0Layout, Sector, SectorCount};
 use uuid::Uuid;
@@ -167,8 +167,11 @@ fn members_of(id: ArrayId, candidates: &[Candidate]) -> String {
     format!("{} of array {id} ('{array}')", names.join(", "))
 }
 
-/// The array's name as recorded; what is no UTF-8 is replaced.
+/// The array's name as recorded; what is no UTF-8 is replaced. Version 0.90 records a number only.
 fn array_name(superblock: &Superblock) -> String {
+    if superblock.version == MetadataVersion::V0_90 {
+        return format!("md{}", superblock.preferred_minor);
+    }
     String::from_utf8_lossy(&superblock.name).into_owned()
 }
 

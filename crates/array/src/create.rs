@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use uraid_device::{Device, DeviceError, Pool};
-use uraid_format::{ArrayId, BitmapSpec, CreatePlan, CreateSpec, DeviceFlags, MemberPlan, MinorVersion, NewMember, SUPER_BYTES};
+use uraid_format::{
+    ArrayId, BitmapSpec, CreatePlan, CreateSpec, DeviceFlags, MemberPlan, MetadataVersion, NewMember, SUPER_BYTES,
+};
 use uraid_geometry::{Geometry, GeometryError, Shape};
 use uraid_types::{Layout, Level, Sector, SectorCount, Slot};
 use uuid::Uuid;
@@ -27,7 +29,7 @@ pub struct CreateRequest {
     /// Sectors used of each member; `None` for as many as fit.
     pub size: Option<SectorCount>,
     /// Where superblocks go.
-    pub minor: MinorVersion,
+    pub version: MetadataVersion,
     /// Where data begins; `None` for a good place.
     pub data_offset: Option<Sector>,
     /// An internal bitmap.
@@ -55,7 +57,7 @@ impl CreateRequest {
             layout: None,
             chunk: None,
             size: None,
-            minor: MinorVersion::V1_2,
+            version: MetadataVersion::V1_2,
             data_offset: None,
             bitmap: None,
             name: String::new(),
@@ -259,10 +261,11 @@ fn spec(slots: usize, spares: usize, members: &[Option<&dyn Device>], request: &
         spare_disks: u16::try_from(spares).unwrap_or(u16::MAX),
         chunk: request.chunk.unwrap_or(usual_chunk),
         size: request.size,
-        minor: request.minor,
+        version: request.version,
         data_offset: request.data_offset,
         bitmap: request.bitmap,
         name: request.name.clone().into_bytes(),
+        preferred_minor: preferred_minor(&request.name),
         array_id: request.array_id.unwrap_or_else(Uuid::new_v4),
         created_seconds: now.as_secs(),
         // Linux takes the whole field for seconds, and then refuses to change an array whose creation lies millennia ahead.
@@ -270,6 +273,12 @@ fn spec(slots: usize, spares: usize, members: &[Option<&dyn Device>], request: &
         assume_clean: request.assume_clean,
         members: members.iter().enumerate().map(new_member).collect(),
     }
+}
+
+/// N of the name `mdN` or `N`, which may follow a home host; 0 for others.
+fn preferred_minor(name: &str) -> u32 {
+    let name = name.rsplit_once(':').map_or(name, |(_, name)| name);
+    name.strip_prefix("md").unwrap_or(name).parse().unwrap_or(0)
 }
 
 /// The arithmetic of the planned array. A missing member holds as much as the others must.
@@ -309,7 +318,7 @@ fn write_areas(device: &dyn Device, member: &MemberPlan) -> Result<(), DeviceErr
     let zero = |range: &Range<u64>| device.zero(range.start, range.end - range.start, false);
     member.wipe.iter().try_for_each(zero)?;
     zero(&(member.super_byte..member.super_byte + SUPER_BYTES as u64))?;
-    for area in member.bitmap.iter().chain([&member.bad_block_log]) {
+    for area in member.bitmap.iter().chain(&member.bad_block_log) {
         device.write_at(area.start_byte, &Pool::new(0).copy(&area.bytes))?;
     }
     device.flush()

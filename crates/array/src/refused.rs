@@ -53,15 +53,6 @@ pub enum RefusedReason {
     /// A container's metadata that cannot be used.
     #[error("{0}")]
     Foreign(String),
-    /// A superblock of version 0.90.
-    #[error(
-        "it has a version 0.90 superblock at byte {member_byte}, which uraid does not read yet; `mdadm --assemble --update=metadata` \
-         converts it to 1.0"
-    )]
-    Version090 {
-        /// Where.
-        member_byte: u64,
-    },
     /// A superblock that cannot be used.
     #[error("{0}")]
     Superblock(#[source] SuperError),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use uraid_device::Device;
 use uraid_format::{
-    BITMAP_SUPER_BYTES, Bitmap, BitmapError, BitmapSuper, Feature, PartitionError, PplError, RawSuper, SUPER_BYTES, Superblock,
-    looks_like_md, parse_bad_blocks, super_offsets, v090_offset,
+    BITMAP_SUPER_BYTES, Bitmap, BitmapError, BitmapSuper, Feature, MetadataVersion, PartitionError, PplError, RawSuper,
+    SUPER_BYTES, Superblock, parse_bad_blocks, super_offsets,
 };
 use uraid_types::{SECTOR_BYTES, Sector, SectorCount};
 
@@ -101,13 +101,13 @@ fn in_partitions(device: &Arc<dyn Device>, reason: &RefusedReason) -> Option<Ref
     let is_table = |found: &Signature| found.kind.contains("partition table");
     let on_top = match reason {
         RefusedReason::NoSuperblock { found } => found.as_ref().is_none_or(is_table),
-        RefusedReason::Superblock(_) | RefusedReason::Version090 { .. } => true,
+        RefusedReason::Superblock(_) => true,
         _ => false,
     };
     if !on_top {
         return None;
     }
-    let has_superblock = matches!(reason, RefusedReason::Superblock(_) | RefusedReason::Version090 { .. });
+    let has_superblock = matches!(reason, RefusedReason::Superblock(_));
     match partitions(&**device) {
         Ok(Some(table)) => {
             let carries =
@@ -141,6 +141,7 @@ fn find_superblock(device: &dyn Device) -> Result<RawSuper, RefusedReason> {
             Err(error) => broken = broken.or(Some(error)),
         }
     }
+    drop_replaced(&mut valid);
     if let [first, rest @ ..] = &valid[..]
         && let Some(other) = rest.iter().find(|other| other.superblock().array_id != first.superblock().array_id)
     {
@@ -163,17 +164,17 @@ fn find_superblock(device: &dyn Device) -> Result<RawSuper, RefusedReason> {
     }
 }
 
-/// Why there is no superblock: version 0.90, or what is there instead.
+/// A 0.90 superblock beside one of version 1 that is no older is what a conversion or a new array left behind: mdadm goes by the
+/// creation time too.
+fn drop_replaced(valid: &mut Vec<RawSuper>) {
+    let is_old = |raw: &RawSuper| raw.superblock().version == MetadataVersion::V0_90;
+    let newest = valid.iter().filter(|raw| !is_old(raw)).map(|raw| raw.superblock().created_seconds).max();
+    valid.retain(|raw| !is_old(raw) || newest.is_none_or(|newest| newest < raw.superblock().created_seconds));
+}
+
+/// What is there instead of a superblock.
 fn nothing_found(device: &dyn Device) -> RefusedReason {
-    let find = || {
-        if let Some(member_byte) = v090_offset(device.info().size_bytes)
-            && looks_like_md(&bytes_at(device, member_byte, 4)?)
-        {
-            return Ok(RefusedReason::Version090 { member_byte });
-        }
-        Ok(RefusedReason::NoSuperblock { found: signature(device)? })
-    };
-    find().unwrap_or_else(RefusedReason::Unreadable)
+    signature(device).map_or_else(RefusedReason::Unreadable, |found| RefusedReason::NoSuperblock { found })
 }
 
 /// The bitmap that the superblock names: a usable one, or why it is not.

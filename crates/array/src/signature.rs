@@ -9,7 +9,7 @@ mod table;
 use std::fmt;
 
 use uraid_device::{Device, DeviceError};
-use uraid_format::{looks_like_md, super_offsets, v090_offset};
+use uraid_format::{MetadataVersion, looks_like_md, super_offsets};
 
 use crate::probe::bytes_at;
 
@@ -79,9 +79,8 @@ pub fn signature(device: &dyn Device) -> Result<Option<Signature>, DeviceError> 
 /// Superblocks of md, valid or not.
 fn md(device: &dyn Device) -> Result<Option<Signature>, DeviceError> {
     let size_bytes = device.info().size_bytes;
-    let version_1 = super_offsets(size_bytes).map(|(_, at)| (at, "md superblock"));
-    let version_0 = v090_offset(size_bytes).map(|at| (at, "md superblock 0.90"));
-    for (offset, kind) in version_1.chain(version_0) {
+    for (version, offset) in super_offsets(size_bytes) {
+        let kind = if version == MetadataVersion::V0_90 { "md superblock 0.90" } else { "md superblock" };
         if looks_like_md(&bytes_at(device, offset, 4)?) {
             return Ok(Some(Signature { kind, offset }));
         }

@@ -1,6 +1,5 @@
 //! How values look to people: UUIDs as mdadm writes them, times, sizes.
 
-use uraid_format::MinorVersion;
 use uraid_report::human_bytes;
 use uuid::Uuid;
 
@@ -15,15 +14,6 @@ pub fn parse_uuid(text: &str) -> Result<Uuid, String> {
     let digits: String = text.chars().filter(|digit| !matches!(digit, ':' | '-')).collect();
     Uuid::parse_str(&digits)
         .map_err(|_| format!("'{text}' is not a UUID: 32 hexadecimal digits, with or without colons or hyphens"))
-}
-
-/// `1.2`
-pub fn version(minor: MinorVersion) -> &'static str {
-    match minor {
-        MinorVersion::V1_0 => "1.0",
-        MinorVersion::V1_1 => "1.1",
-        MinorVersion::V1_2 => "1.2",
-    }
 }
 
 /// A size in binary and decimal units as mdadm adds it to numbers: ` (254.00 MiB 266.34 MB)`, nothing below 5000 KiB.

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::Superblock;
+use crate::{ByteOrder, Superblock};
 
 /// `bitm`.
 const BITMAP_MAGIC: u32 = 0x6d74_6962;
@@ -307,8 +307,12 @@ impl BitmapSuper {
             let member_byte = start.0.saturating_mul(SECTOR_BYTES).saturating_add(4);
             return Err(BitmapError::Version { number: self.version.number(), member_byte });
         }
-        if self.id != superblock.array_id {
-            return Err(BitmapError::OtherArray { found: self.id, expected: superblock.array_id });
+        if self.id != superblock.bitmap_id() {
+            return Err(BitmapError::OtherArray { found: self.id, expected: superblock.bitmap_id() });
+        }
+        if superblock.byte_order == ByteOrder::Big && self.version == BitmapVersion::HostEndian {
+            let member_byte = start.0.saturating_mul(SECTOR_BYTES).saturating_add(4);
+            return Err(BitmapError::Version { number: self.version.number(), member_byte });
         }
         let chunk = if superblock.level.has_parity() { superblock.chunk } else { SectorCount(1) };
         let whole = sync_size(superblock.layout, superblock.chunk, superblock.raid_disks, superblock.used_size);

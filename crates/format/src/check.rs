@@ -11,7 +11,7 @@ use crate::error::{SuperError, SuperErrorKind as Kind};
 use crate::fields::until_nul;
 use crate::locate::super_sector;
 use crate::raw::{HEAD_BYTES, Head, MAX_ROLES, SUPER_MAGIC, checksum};
-use crate::{DeviceFlags, Feature, MinorVersion, PplArea, Role, Superblock};
+use crate::{ByteOrder, DeviceFlags, Feature, MetadataVersion, PplArea, Role, Superblock};
 
 /// Features that change what lies on the members in ways that uraid does not carry out.
 const NEEDS_LATER: [Feature; 4] = [Feature::ReshapeActive, Feature::ReshapeBackwards, Feature::NewOffset, Feature::Clustered];
@@ -56,9 +56,9 @@ impl Checker<'_> {
     pub(crate) fn check(&self) -> Result<Superblock, SuperError> {
         self.check_identity()?;
         self.check_features()?;
-        let minor = self.minor()?;
+        let version = self.version()?;
         let (level, layout) = self.shape()?;
-        self.check_data_area(minor, level)?;
+        self.check_data_area(version, level)?;
         self.check_positions(level)?;
         self.check_write_logs(level)?;
         let roles = self.roles()?;
@@ -72,7 +72,9 @@ impl Checker<'_> {
         let (created_seconds, created_micros) = split_time(head.ctime.get());
         let (updated_seconds, updated_micros) = split_time(head.utime.get());
         Ok(Superblock {
-            minor,
+            version,
+            byte_order: ByteOrder::Little,
+            preferred_minor: 0,
             features: head.feature_map.get(),
             array_id: Uuid::from_bytes(head.set_uuid),
             name: until_nul(&head.set_name),
@@ -124,9 +126,6 @@ impl Checker<'_> {
     fn check_identity(&self) -> Result<(), SuperError> {
         let head = self.head;
         let magic = head.magic.get();
-        if magic == SUPER_MAGIC.swap_bytes() || magic == SUPER_MAGIC && head.major_version.get() == 0 {
-            return Err(self.fail(Kind::Version090, field!(major_version), "0 (version 0.90)", 1));
-        }
         if magic != SUPER_MAGIC {
             return Err(self.fail(
                 Kind::NoMagic,
@@ -186,15 +185,15 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// The minor version, from where the superblock was found.
-    fn minor(&self) -> Result<MinorVersion, SuperError> {
+    /// The version version, from where the superblock was found.
+    fn version(&self) -> Result<MetadataVersion, SuperError> {
         let found = self.head.super_offset.get();
         if found != self.at.0 {
             return Err(self.fail(Kind::SuperOffset, field!(super_offset), found, self.at.0));
         }
-        [MinorVersion::V1_2, MinorVersion::V1_1, MinorVersion::V1_0]
+        [MetadataVersion::V1_2, MetadataVersion::V1_1, MetadataVersion::V1_0]
             .into_iter()
-            .find(|&minor| super_sector(minor, self.member) == Some(self.at))
+            .find(|&version| super_sector(version, self.member) == Some(self.at))
             .ok_or_else(|| self.fail(Kind::SuperOffset, field!(super_offset), found, "a place of version 1.0, 1.1 or 1.2"))
     }
 
@@ -220,11 +219,11 @@ impl Checker<'_> {
     }
 
     /// Data within the member, clear of the superblock, and enough of it.
-    fn check_data_area(&self, minor: MinorVersion, level: Level) -> Result<(), SuperError> {
+    fn check_data_area(&self, version: MetadataVersion, level: Level) -> Result<(), SuperError> {
         let head = self.head;
         let (offset, size) = (head.data_offset.get(), head.data_size.get());
-        let end_limit = if minor == MinorVersion::V1_0 { self.at.0 } else { self.member.0 };
-        let start_limit = if minor == MinorVersion::V1_0 { 0 } else { self.own_sectors().end };
+        let end_limit = if version == MetadataVersion::V1_0 { self.at.0 } else { self.member.0 };
+        let start_limit = if version == MetadataVersion::V1_0 { 0 } else { self.own_sectors().end };
         if offset < start_limit {
             return Err(self.fail(Kind::DataArea, field!(data_offset), offset, format_args!("at least {start_limit}")));
         }

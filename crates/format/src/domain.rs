@@ -6,9 +6,11 @@ use uuid::Uuid;
 /// The array's UUID (`set_uuid`).
 pub type ArrayId = Uuid;
 
-/// Where a version-1 superblock lies on its member.
+/// The version of the metadata: what its superblock looks like, and where it lies on a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MinorVersion {
+pub enum MetadataVersion {
+    /// 0.90: at the last multiple of 64 KiB that is at least 64 KiB before the end. See [`MAX_DEVICES_090`].
+    V0_90,
     /// 1.0: at least 8 KiB and less than 12 KiB before the end, 4 KiB aligned.
     V1_0,
     /// 1.1: at the start.
@@ -132,11 +134,49 @@ impl DeviceFlags {
     }
 }
 
-impl MinorVersion {
-    /// The digit after the point.
+/// Devices that a superblock of version 0.90 can name, spares included (`MD_SB_DISKS`).
+pub const MAX_DEVICES_090: usize = 27;
+
+impl MetadataVersion {
+    /// All of them, in the order in which a member is looked through.
+    pub const ALL: [MetadataVersion; 4] =
+        [MetadataVersion::V1_2, MetadataVersion::V1_1, MetadataVersion::V1_0, MetadataVersion::V0_90];
+
+    /// As mdadm writes it: `1.2`.
     #[must_use]
-    pub const fn number(self) -> u32 {
-        self as u32
+    pub const fn name(self) -> &'static str {
+        match self {
+            MetadataVersion::V0_90 => "0.90",
+            MetadataVersion::V1_0 => "1.0",
+            MetadataVersion::V1_1 => "1.1",
+            MetadataVersion::V1_2 => "1.2",
+        }
+    }
+
+    /// The version of that [name](MetadataVersion::name); `0` and `1` stand for 0.90 and 1.2 as to mdadm.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<MetadataVersion> {
+        let name = match name {
+            "0" => "0.90",
+            "1" | "default" => "1.2",
+            name => name,
+        };
+        MetadataVersion::ALL.into_iter().find(|version| version.name() == name)
+    }
+
+    /// Devices that a superblock can name, spares included.
+    #[must_use]
+    pub const fn max_devices(self) -> usize {
+        match self {
+            MetadataVersion::V0_90 => MAX_DEVICES_090,
+            MetadataVersion::V1_0 | MetadataVersion::V1_1 | MetadataVersion::V1_2 => crate::MAX_ROLES,
+        }
+    }
+
+    /// Does a superblock say how far the rebuild of a member has come? In 0.90 such a member counts as a spare.
+    #[must_use]
+    pub const fn records_recovery(self) -> bool {
+        !matches!(self, MetadataVersion::V0_90)
     }
 }
 
@@ -168,11 +208,28 @@ impl PplArea {
     }
 }
 
-/// A version-1 superblock, checked: checksum right, numbers within the member and within each other's limits.
+/// The byte order of a superblock's numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ByteOrder {
+    /// Version 1 always, 0.90 from most machines.
+    #[default]
+    Little,
+    /// Version 0.90 from a big-endian machine.
+    Big,
+}
+
+/// A superblock, checked: checksum right, numbers within the member and within each other's limits.
+///
+/// One type for all versions. What version 0.90 does not record reads as empty: name, device UUID, bad-block log, feature bits
+/// other than the bitmap's, recovery offset. Its numbers of devices follow the slots and change when a spare takes one over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// 1.0, 1.1 or 1.2.
-    pub minor: MinorVersion,
+    /// 0.90, 1.0, 1.1 or 1.2.
+    pub version: MetadataVersion,
+    /// Little except for version 0.90 from a big-endian machine.
+    pub byte_order: ByteOrder,
+    /// `md_minor` of version 0.90: the array was /dev/mdN. 0 in version 1.
+    pub preferred_minor: u32,
     /// Raw `feature_map`; see [`Feature`].
     pub features: u32,
     /// `set_uuid`.
@@ -260,6 +317,19 @@ impl Superblock {
     /// The sector at `offset` from the superblock; `None` outside 64 bits.
     fn sector_at(&self, offset: i32) -> Option<Sector> {
         self.super_offset.0.checked_add_signed(i64::from(offset)).map(Sector)
+    }
+
+    /// The array's UUID as its bitmap has it: version 0.90 puts the bytes of each of its four words in the machine's order.
+    #[must_use]
+    pub fn bitmap_id(&self) -> Uuid {
+        match (self.version, self.byte_order) {
+            (MetadataVersion::V0_90, ByteOrder::Little) => {
+                let mut bytes = self.array_id.into_bytes();
+                bytes.chunks_exact_mut(4).for_each(<[u8]>::reverse);
+                Uuid::from_bytes(bytes)
+            }
+            _ => self.array_id,
+        }
     }
 
     /// The member sector where the internal bitmap starts; `None` without one.

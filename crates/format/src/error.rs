@@ -9,8 +9,6 @@ pub enum SuperErrorKind {
     NoMagic,
     /// Fewer bytes than the superblock needs.
     TooShort,
-    /// A version 0.90 superblock, which uraid does not read yet.
-    Version090,
     /// A major version that nobody knows.
     MajorVersion,
     /// `max_dev` is beyond what 4 KiB hold.
@@ -86,9 +84,6 @@ impl SuperError {
         match self.kind {
             Kind::NoMagic | Kind::TooShort => {
                 "this is no md member, or its superblock is elsewhere: examine looks at every place"
-            }
-            Kind::Version090 => {
-                "uraid reads versions 1.0, 1.1 and 1.2; `mdadm --assemble --update=metadata` converts 0.90 to 1.0"
             }
             Kind::MajorVersion | Kind::UnknownFeature | Kind::Padding => {
                 "a newer md wrote this; assemble it with the kernel that made it, or a newer uraid"

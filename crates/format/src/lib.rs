@@ -1,10 +1,12 @@
-//! Linux md metadata: version-1 superblocks, the write-intent bitmap, the bad-block log, PPL and journal; bytes → checked → domain → bytes.
+//! Linux md metadata: superblocks of versions 0.90 and 1, the write-intent bitmap, the bad-block log, PPL and journal;
+//! bytes → checked → domain → bytes.
 //!
 //! Pure: no I/O, no unsafe, no clock, no randomness. Every offset of the superblock comes from `linux/raid/md_p.h` and is asserted
 //! when this compiles. Whatever is not understood survives a rewrite or is refused by name, and nothing is allocated by a count
 //! that was not checked.
 //!
-//! - [`super_offsets`] says where to look, [`RawSuper::parse`] reads and checks, [`RawFields`] shows what fails the checks.
+//! - [`super_offsets`] says where to look, [`RawSuper::parse`] reads and checks, [`RawFields`] and [`RawFields090`] show what fails
+//!   the checks. Whoever uses a [`Superblock`] need not know the version.
 //! - [`RawSuper::update`] and [`RawSuper::to_bytes`] write it again.
 //! - [`BitmapSuper`] and [`Bitmap`] are the bitmap, [`parse_bad_blocks`] and [`bad_blocks_to_bytes`] the bad-block log.
 //! - [`read_partitions`] finds what lies where inside an image of a whole disk.
@@ -13,7 +15,7 @@
 //! - [`CreateSpec::plan`] decides what a new array has where.
 //!
 //! ```
-//! use uraid_format::{CreateSpec, DeviceFlags, MinorVersion, NewMember, RawSuper};
+//! use uraid_format::{CreateSpec, DeviceFlags, MetadataVersion, NewMember, RawSuper};
 //! use uraid_types::{Layout, Level, Sector, SectorCount};
 //! use uuid::Uuid;
 //!
@@ -26,13 +28,14 @@
 //!     spare_disks: 0,
 //!     chunk: SectorCount(1024),
 //!     size: None,
-//!     minor: MinorVersion::V1_2,
+//!     version: MetadataVersion::V1_2,
 //!     data_offset: None,
 //!     bitmap: None,
 //!     name: b"here:md0".to_vec(),
 //!     array_id: Uuid::from_u128(1),
 //!     created_seconds: 1_700_000_000,
 //!     created_micros: 0,
+//!     preferred_minor: 0,
 //!     assume_clean: false,
 //!     members: vec![member(2), member(3), member(4)],
 //! };
@@ -63,18 +66,20 @@ mod partition;
 mod ppl;
 mod raw;
 mod superblock;
+mod v090;
 
 pub use bad_blocks::{BadBlocksError, bad_blocks_to_bytes, parse_bad_blocks};
 pub use bitmap::{BITMAP_SUPER_BYTES, Bitmap, BitmapError, BitmapSuper, BitmapVersion, bits_for};
 pub use create::{BitmapSpec, CreateError, CreatePlan, CreateSpec, MemberArea, MemberPlan, NewMember};
-pub use domain::{ArrayId, DeviceFlags, Feature, MinorVersion, PplArea, Role, Superblock};
+pub use domain::{ArrayId, ByteOrder, DeviceFlags, Feature, MAX_DEVICES_090, MetadataVersion, PplArea, Role, Superblock};
 pub use error::{SuperError, SuperErrorKind};
 pub use fields::RawFields;
 pub use journal::{JOURNAL_BLOCK_BYTES, JOURNAL_BLOCK_SECTORS, JournalError, JournalMeta, JournalPayload, journal_seed};
-pub use locate::{looks_like_md, super_offsets, super_sector, v090_offset};
+pub use locate::{looks_like_md, super_offsets, super_sector};
 pub use partition::{
     MAX_ENTRY_BYTES, MAX_LOGICAL, Partition, PartitionError, PartitionTable, PartitionType, ReadBytes, TableKind, read_partitions,
 };
 pub use ppl::{PPL_HEADER_BYTES, PplEntry, PplError, PplHeader};
 pub use raw::{MAX_ROLES, SUPER_BYTES, SUPER_MAGIC};
 pub use superblock::{MAX_NAME_BYTES, RawSuper};
+pub use v090::{Descriptor, RawFields090};

@@ -2,40 +2,35 @@
 
 use uraid_types::{SECTOR_BYTES, Sector, SectorCount};
 
-use crate::MinorVersion;
+use crate::MetadataVersion;
 use crate::raw::{SUPER_BYTES, SUPER_MAGIC};
 
 /// Sectors that a superblock may take: [`SUPER_BYTES`].
 pub(crate) const SUPER_SECTORS: u64 = SUPER_BYTES as u64 / SECTOR_BYTES;
 
 /// Where version 0.90 keeps its superblock: 64 KiB aligned, 64 to 128 KiB before the end (`MD_NEW_SIZE_SECTORS`).
-const RESERVED_090_BYTES: u64 = 64 * 1024;
+const RESERVED_090_SECTORS: u64 = 64 * 1024 / SECTOR_BYTES;
 
-/// The sector where `minor` puts its superblock on a member of `member` sectors; `None` when the member is too small.
+/// The sector where `version` puts its superblock on a member of `member` sectors; `None` when the member is too small.
 #[must_use]
-pub fn super_sector(minor: MinorVersion, member: SectorCount) -> Option<Sector> {
-    let start = match minor {
-        MinorVersion::V1_0 => member.0.checked_sub(16)? & !7,
-        MinorVersion::V1_1 => 0,
-        MinorVersion::V1_2 => 8,
+pub fn super_sector(version: MetadataVersion, member: SectorCount) -> Option<Sector> {
+    let start = match version {
+        MetadataVersion::V0_90 => (member.0 & !(RESERVED_090_SECTORS - 1)).checked_sub(RESERVED_090_SECTORS)?,
+        MetadataVersion::V1_0 => member.0.checked_sub(16)? & !7,
+        MetadataVersion::V1_1 => 0,
+        MetadataVersion::V1_2 => 8,
     };
     (member.0 >= start.checked_add(SUPER_SECTORS)?).then_some(Sector(start))
 }
 
-/// Where version-1 superblocks may lie on a member of `size_bytes`: the minor version and the byte offset of each place.
+/// Where superblocks may lie on a member of `size_bytes`: the version and the byte offset of each place.
 ///
 /// A member has at most one valid superblock, but may carry the remains of another: the newer creation time wins.
-pub fn super_offsets(size_bytes: u64) -> impl Iterator<Item = (MinorVersion, u64)> {
+pub fn super_offsets(size_bytes: u64) -> impl Iterator<Item = (MetadataVersion, u64)> {
     let member = SectorCount::floor_bytes(size_bytes);
-    [MinorVersion::V1_2, MinorVersion::V1_1, MinorVersion::V1_0]
+    MetadataVersion::ALL
         .into_iter()
-        .filter_map(move |minor| super_sector(minor, member).map(|at| (minor, at.byte_offset())))
-}
-
-/// Where a version 0.90 superblock would lie on a member of `size_bytes`; `None` when the member is too small.
-#[must_use]
-pub fn v090_offset(size_bytes: u64) -> Option<u64> {
-    (size_bytes & !(RESERVED_090_BYTES - 1)).checked_sub(RESERVED_090_BYTES)
+        .filter_map(move |version| super_sector(version, member).map(|at| (version, at.byte_offset())))
 }
 
 /// Do these bytes begin as md's superblocks do, of whatever version? (0.90 is in the byte order of its machine.)
@@ -52,18 +47,23 @@ mod tests {
     fn places_are_where_mdadm_put_them() {
         // 16 MiB, 1 GiB, 200 GiB: "Super Offset" of mdadm --create -e 1.0
         for (mib, sector) in [(16, 32752), (1024, 2097136), (200 * 1024, 419430384)] {
-            assert_eq!(super_sector(MinorVersion::V1_0, SectorCount(mib * 2048)), Some(Sector(sector)));
+            assert_eq!(super_sector(MetadataVersion::V1_0, SectorCount(mib * 2048)), Some(Sector(sector)));
         }
-        let all: Vec<_> = super_offsets(16 << 20).collect();
-        assert_eq!(all, [(MinorVersion::V1_2, 4096), (MinorVersion::V1_1, 0), (MinorVersion::V1_0, 32752 * 512)]);
+        // 64 MiB and 4 KiB less: "Used Dev Size" of mdadm --create -e 0.90 without rounding to chunks
+        for (kib, sector) in [(65536, 65472 * 2), (65532, 65408 * 2)] {
+            assert_eq!(super_sector(MetadataVersion::V0_90, SectorCount(kib * 2)), Some(Sector(sector)));
+        }
+        let all: Vec<_> = super_offsets(16 << 20).map(|(version, at)| (version.name(), at)).collect();
+        assert_eq!(all, [("1.2", 4096), ("1.1", 0), ("1.0", 32752 * 512), ("0.90", 32640 * 512)]);
     }
 
     #[test]
     fn tiny_members_have_no_place() {
         assert_eq!(super_offsets(0).count(), 0);
         assert_eq!(super_offsets(4095).count(), 0);
-        assert_eq!(super_offsets(4096).collect::<Vec<_>>(), [(MinorVersion::V1_1, 0)]);
-        assert_eq!(v090_offset(65535), None);
+        assert_eq!(super_offsets(4096).collect::<Vec<_>>(), [(MetadataVersion::V1_1, 0)]);
+        assert_eq!(super_sector(MetadataVersion::V0_90, SectorCount(127)), None);
+        assert_eq!(super_sector(MetadataVersion::V0_90, SectorCount(255)), Some(Sector(0)));
     }
 
     #[test]

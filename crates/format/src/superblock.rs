@@ -7,7 +7,8 @@ use crate::check::Checker;
 use crate::domain::join_time;
 use crate::error::{SuperError, SuperErrorKind};
 use crate::raw::{HEAD_BYTES, Head, MAX_ROLES, SUPER_BYTES, SUPER_MAGIC, checksum};
-use crate::{Feature, PplArea, Role, Superblock};
+use crate::v090::{self, Words};
+use crate::{Feature, MetadataVersion, PplArea, Role, Superblock};
 
 /// Bytes of `set_name`.
 pub const MAX_NAME_BYTES: usize = 32;
@@ -15,10 +16,23 @@ pub const MAX_NAME_BYTES: usize = 32;
 /// A checked superblock together with the bytes that it was read from: whatever is not understood survives a rewrite.
 #[derive(Clone, Debug)]
 pub struct RawSuper {
+    bytes: Bytes,
+    superblock: Superblock,
+}
+
+/// A superblock's bytes, by version.
+#[derive(Clone, Debug)]
+enum Bytes {
+    V1(Box<V1>),
+    V090(Words),
+}
+
+/// The bytes of a version-1 superblock.
+#[derive(Clone, Debug)]
+struct V1 {
     head: Head,
     /// Bytes 256 to 4096: roles and whatever follows them.
     tail: Vec<u8>,
-    superblock: Superblock,
 }
 
 impl RawSuper {
@@ -30,6 +44,10 @@ impl RawSuper {
     /// A [`SuperError`] that names the first field that is wrong; [`SuperError::is_absent`] when there is no superblock at all.
     pub fn parse(bytes: &[u8], at: Sector, member_sectors: SectorCount) -> Result<RawSuper, SuperError> {
         let bytes = &bytes[..bytes.len().min(SUPER_BYTES)];
+        if let Some(words) = Words::read(bytes).filter(Words::is_v090) {
+            let superblock = v090::check(&words, at, member_sectors)?;
+            return Ok(RawSuper { bytes: Bytes::V090(words), superblock });
+        }
         let Ok((head, table)) = Head::read_from_prefix(bytes) else {
             return Err(SuperError {
                 kind: SuperErrorKind::TooShort,
@@ -42,7 +60,7 @@ impl RawSuper {
         let superblock = Checker { head: &head, table, at, member: member_sectors }.check()?;
         let mut tail = table.to_vec();
         tail.resize(SUPER_BYTES - HEAD_BYTES, 0);
-        Ok(RawSuper { head, tail, superblock })
+        Ok(RawSuper { bytes: Bytes::V1(Box::new(V1 { head, tail })), superblock })
     }
 
     /// A superblock that was on no member before.
@@ -51,10 +69,11 @@ impl RawSuper {
     /// As [`RawSuper::update`].
     #[must_use]
     pub fn from_new(superblock: Superblock) -> RawSuper {
-        let mut head = Head::new_zeroed();
-        head.magic.set(SUPER_MAGIC);
-        head.major_version.set(1);
-        let mut raw = RawSuper { head, tail: vec![0; SUPER_BYTES - HEAD_BYTES], superblock: superblock.clone() };
+        let bytes = match superblock.version {
+            MetadataVersion::V0_90 => Bytes::V090(v090::new(&superblock)),
+            MetadataVersion::V1_0 | MetadataVersion::V1_1 | MetadataVersion::V1_2 => Bytes::V1(Box::new(V1::new())),
+        };
+        let mut raw = RawSuper { bytes, superblock: superblock.clone() };
         raw.write(None, superblock);
         raw
     }
@@ -70,7 +89,8 @@ impl RawSuper {
     /// The bits of [`Feature::Bitmap`] and [`Feature::RecoveryOffset`] follow their optional fields; a PPL that goes takes its bits along.
     ///
     /// # Panics
-    /// When the result has more than [`MAX_ROLES`] roles, a longer name than [`MAX_NAME_BYTES`], or a chunk beyond 32 bits:
+    /// When the result has more than [`MAX_ROLES`] roles, a longer name than [`MAX_NAME_BYTES`], or a chunk beyond 32 bits (with
+    /// version 0.90 also a used size beyond 32 bits of KiB):
     /// a broken invariant of the caller's.
     pub fn update(&mut self, change: impl FnOnce(&mut Superblock)) {
         let mut new = self.superblock.clone();
@@ -85,13 +105,10 @@ impl RawSuper {
     /// in whole sectors.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(SUPER_BYTES);
-        bytes.extend_from_slice(self.head.as_bytes());
-        bytes.extend_from_slice(&self.tail);
-        let sum = checksum(&bytes[..HEAD_BYTES + 2 * self.superblock.roles.len()]);
-        let mut head = self.head;
-        head.sb_csum.set(sum);
-        bytes[..HEAD_BYTES].copy_from_slice(head.as_bytes());
+        let mut bytes = match &self.bytes {
+            Bytes::V1(v1) => v1.to_bytes(self.superblock.roles.len()),
+            Bytes::V090(words) => words.to_bytes(),
+        };
         bytes.truncate(self.room_bytes());
         bytes
     }
@@ -116,16 +133,43 @@ impl RawSuper {
             new.set_feature(Feature::Ppl, false);
             new.set_feature(Feature::MultiplePpls, false);
         }
-        self.write_array_fields(old, &new);
-        self.write_member_fields(old, &new);
-        if differs(old, &new, |sb| sb.roles.clone()) {
+        match &mut self.bytes {
+            Bytes::V1(v1) => v1.write(old, &new),
+            Bytes::V090(words) => v090::write(words, old, &new),
+        }
+        self.superblock = new;
+    }
+}
+
+impl V1 {
+    fn new() -> V1 {
+        let mut head = Head::new_zeroed();
+        head.magic.set(SUPER_MAGIC);
+        head.major_version.set(1);
+        V1 { head, tail: vec![0; SUPER_BYTES - HEAD_BYTES] }
+    }
+
+    /// All [`SUPER_BYTES`], with the checksum of as many roles.
+    fn to_bytes(&self, roles: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(SUPER_BYTES);
+        bytes.extend_from_slice(self.head.as_bytes());
+        bytes.extend_from_slice(&self.tail);
+        let mut head = self.head;
+        head.sb_csum.set(checksum(&bytes[..HEAD_BYTES + 2 * roles]));
+        bytes[..HEAD_BYTES].copy_from_slice(head.as_bytes());
+        bytes
+    }
+
+    fn write(&mut self, old: Option<&Superblock>, new: &Superblock) {
+        self.write_array_fields(old, new);
+        self.write_member_fields(old, new);
+        if differs(old, new, |sb| sb.roles.clone()) {
             assert!(new.roles.len() <= MAX_ROLES, "{} roles do not fit a superblock", new.roles.len());
             self.head.max_dev.set(new.roles.len() as u32);
             for (pair, role) in self.tail.chunks_exact_mut(2).zip(&new.roles) {
                 pair.copy_from_slice(&role_number(*role).to_le_bytes());
             }
         }
-        self.superblock = new;
         self.head.sb_csum.set(0);
     }
 

@@ -1,6 +1,6 @@
 //! Which array a seed gets, and its disks as they are right after it was created.
 
-use uraid_format::{BitmapSpec, CreateSpec, DeviceFlags, MinorVersion, NewMember, Superblock};
+use uraid_format::{BitmapSpec, CreateSpec, DeviceFlags, MetadataVersion, NewMember, Superblock};
 use uraid_types::{Layout, Level, ParityLayout, Raid10Layout, SECTOR_BYTES, SectorCount};
 use uuid::Uuid;
 
@@ -27,7 +27,7 @@ pub struct Setup {
     /// Sectors of each disk.
     pub disk_sectors: u64,
     /// Where the superblock is.
-    pub minor: MinorVersion,
+    pub version: MetadataVersion,
     /// No resync at the start: the disks hold zeros.
     pub assume_clean: bool,
 }
@@ -96,7 +96,7 @@ impl Setup {
             block_bytes: rng.pick(&[512, 512, 4096]),
             bitmap_chunk: bitmap.then(|| rng.pick(&[4096, 8192, 16384, 65536])),
             disk_sectors: 192 + data_sectors,
-            minor: rng.pick(&[MinorVersion::V1_0, MinorVersion::V1_1, MinorVersion::V1_2]),
+            version: rng.pick(&MetadataVersion::ALL),
             assume_clean: rng.chance(60),
         }
     }
@@ -131,10 +131,11 @@ impl Setup {
             spare_disks: self.spares,
             chunk: self.chunk,
             size: None,
-            minor: self.minor,
+            version: self.version,
             data_offset: None,
             bitmap: self.bitmap_chunk.map(|chunk_bytes| BitmapSpec { chunk_bytes: Some(chunk_bytes) }),
             name: b"sim:0".to_vec(),
+            preferred_minor: 0,
             array_id: Uuid::from_u128(0xa),
             created_seconds: 1_700_000_000,
             created_micros: 0,
@@ -147,7 +148,7 @@ impl Setup {
             let member = member.as_ref().ok_or("a member is missing from the plan")?;
             let mut disk = self.blank_disk(key, (!self.assume_clean).then_some(&mut *rng));
             let mut put = |start_byte: u64, bytes: &[u8]| disk.place(start_byte, bytes);
-            for area in member.bitmap.iter().chain([&member.bad_block_log]) {
+            for area in member.bitmap.iter().chain(&member.bad_block_log) {
                 put(area.start_byte, &area.bytes);
             }
             for range in &member.wipe {

@@ -1,7 +1,7 @@
 //! Can what was judged be started, and from which state?
 
 use uraid_engine::MemberState;
-use uraid_format::{Bitmap, Feature, Role, Superblock};
+use uraid_format::{Bitmap, ByteOrder, Feature, Role, Superblock};
 use uraid_geometry::{Geometry, GeometryError, Shape};
 use uraid_types::{Layout, Raid0Layout, SECTOR_BYTES, Sector, SectorCount, Slot};
 
@@ -212,8 +212,11 @@ impl<'a> Planner<'a> {
         let spares = self.judged.indices(|verdict| matches!(verdict, Verdict::Spare));
         let is_here = |slot: Slot| {
             let promoted = |&spare: &usize| {
-                let number = self.superblock(spare).dev_number as usize;
-                self.newest.roles.get(number) == Some(&Role::Active(slot))
+                let own = self.superblock(spare);
+                let became = self.newest.roles.get(own.dev_number as usize) == Some(&Role::Active(slot));
+                // In version 0.90 it has got another number by that.
+                let may_have = !self.newest.version.records_recovery() && own.events + 1 == self.newest.events;
+                became || may_have
             };
             self.judged.holder(slot).is_some() || spares.iter().any(promoted)
         };
@@ -284,6 +287,13 @@ impl<'a> Planner<'a> {
     fn read_only_because(&self, holders: &[Option<usize>], has_bitmap: bool) -> Option<String> {
         if self.options.read_only {
             return Some("--read-only was given".to_owned());
+        }
+        if self.newest.byte_order == ByteOrder::Big {
+            return Some(
+                "its 0.90 superblocks are those of a big-endian machine: convert them to 1.0 ('uraid convert'), or let mdadm swap \
+                 them (--assemble --update=byteorder)"
+                    .to_owned(),
+            );
         }
         let spares = self.judged.indices(|verdict| matches!(verdict, Verdict::Spare));
         let mut members = holders.iter().flatten().chain(&spares).map(|&index| &self.candidates[index]);

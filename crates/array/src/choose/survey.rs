@@ -1,7 +1,7 @@
 //! The array as a whole, for reports: whatever was found, startable or not.
 
 use uraid_engine::MemberState;
-use uraid_format::{ArrayId, MinorVersion, Role};
+use uraid_format::{ArrayId, MetadataVersion, Role};
 use uraid_geometry::Geometry;
 use uraid_types::{Layout, Level, Sector, SectorCount, Slot};
 
@@ -17,7 +17,7 @@ pub struct ArraySurvey {
     /// Its name as recorded.
     pub name: String,
     /// Where its superblocks lie.
-    pub minor: MinorVersion,
+    pub version: MetadataVersion,
     /// The level.
     pub level: Level,
     /// The layout.
@@ -120,7 +120,7 @@ fn survey_one(candidates: &[Candidate]) -> ArraySurvey {
     ArraySurvey {
         array_id: newest.array_id,
         name: array_name(newest),
-        minor: newest.minor,
+        version: newest.version,
         level: newest.level,
         layout: newest.layout,
         chunk: newest.chunk,

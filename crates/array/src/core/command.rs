@@ -217,9 +217,13 @@ impl Core {
             )));
         }
         let mut superblock = pattern.raw.superblock().clone();
-        let end = uraid_format::super_sector(superblock.minor, uraid_types::SectorCount(member.sectors));
+        let end = uraid_format::super_sector(superblock.version, uraid_types::SectorCount(member.sectors));
         let super_offset = end.ok_or_else(|| does_not_fit("too small for a superblock".to_owned()))?;
         superblock.super_offset = super_offset;
+        let (here, limit) = (self.attached.iter().filter(|member| member.is_usable()).count(), superblock.version.max_devices());
+        if here >= limit {
+            return Err(does_not_fit(format!("the array has {here} members, and its superblocks have room for {limit}")));
+        }
         let data_end = if super_offset > superblock.data_offset { super_offset.0 } else { member.sectors };
         let data_end = superblock
             .bitmap_offset

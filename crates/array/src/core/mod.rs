@@ -259,6 +259,7 @@ impl Core {
                 persist.catch_up(late);
             }
         }
+        roles::number_apart(&mut attached);
         Core {
             engine,
             attached,

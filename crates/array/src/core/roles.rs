@@ -94,6 +94,23 @@ impl Attached {
     }
 }
 
+/// Gives every member a number of its own: version 0.90 counts its spares anew at each update, and after a crash half way two
+/// superblocks may say the same.
+pub(super) fn number_apart(attached: &mut [Attached]) {
+    for index in 0..attached.len() {
+        let number = |member: &Attached| member.raw.superblock().dev_number;
+        let own = number(&attached[index]);
+        if attached[..index].iter().all(|other| number(other) != own) {
+            continue;
+        }
+        let is_free = |wish: &u32| attached.iter().all(|other| number(other) != *wish);
+        // Beyond all tables: what they say of a number was not meant for this member.
+        let longest = attached.iter().map(|other| other.raw.superblock().roles.len()).max().unwrap_or(0) as u32;
+        let free = (longest..).find(is_free).expect("there are more numbers than members");
+        attached[index].raw.update(|sb| sb.dev_number = free);
+    }
+}
+
 /// Gives members that are one event behind what the newest say of the array; returns their keys.
 pub(super) fn catch_up(attached: &mut [Attached], events: u64) -> Vec<usize> {
     let events_of = |member: &Attached| member.raw.superblock().events;
@@ -101,6 +118,10 @@ pub(super) fn catch_up(attached: &mut [Attached], events: u64) -> Vec<usize> {
     let Some(newest) = newest.map(|member| member.raw.superblock().clone()) else { return Vec::new() };
     // Not a spare that the newest count as active: it would take its empty slot for a full one.
     let as_before = |member: &Attached| {
+        // Version 0.90 counts its spares anew each time: who a number meant cannot be told, and it can wait for the next update.
+        if member.place == Place::Spare && !newest.version.records_recovery() {
+            return false;
+        }
         let role = newest.roles.get(member.raw.superblock().dev_number as usize);
         role == Some(&member.place.role())
     };
@@ -118,15 +139,22 @@ pub(super) fn catch_up(attached: &mut [Attached], events: u64) -> Vec<usize> {
     .collect()
 }
 
-/// The role table that all superblocks get.
+/// The role table that all superblocks get. Numbers that nobody has are spare; to version 0.90 that would be a device, and one
+/// that is being rebuilt is a spare to it.
 pub(super) fn role_table(attached: &[Attached], snapshot: &Snapshot) -> Vec<Role> {
     let number = |member: &Attached| member.raw.superblock().dev_number as usize;
     let longest = attached.iter().map(|member| member.raw.superblock().roles.len().max(number(member) + 1)).max();
-    let mut roles = vec![Role::Spare; longest.unwrap_or(0)];
+    let records_recovery = attached.first().is_none_or(|member| member.raw.superblock().version.records_recovery());
+    let nobody = if records_recovery { Role::Spare } else { Role::Faulty };
+    let mut roles = vec![nobody; longest.unwrap_or(0)];
     for member in attached {
         roles[number(member)] = match member.noted {
-            Place::Slot(slot) if snapshot.slots[slot.index()] != MemberState::Missing => Role::Active(slot),
-            Place::Slot(_) | Place::Faulty => Role::Faulty,
+            Place::Slot(slot) => match snapshot.slots[slot.index()] {
+                MemberState::Missing => Role::Faulty,
+                MemberState::Rebuilding { .. } if !records_recovery => Role::Spare,
+                MemberState::Rebuilding { .. } | MemberState::InSync => Role::Active(slot),
+            },
+            Place::Faulty => Role::Faulty,
             Place::Spare => Role::Spare,
         };
     }

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 use uraid_engine::{Counters, MemberState, SyncProgress};
-use uraid_format::MinorVersion;
 
 use super::Core;
 use super::roles::Place;
@@ -140,14 +139,6 @@ pub struct Status {
     pub ios: IoStatus,
 }
 
-fn minor_name(minor: MinorVersion) -> &'static str {
-    match minor {
-        MinorVersion::V1_0 => "1.0",
-        MinorVersion::V1_1 => "1.1",
-        MinorVersion::V1_2 => "1.2",
-    }
-}
-
 fn sync_status(progress: SyncProgress, complete: bool) -> SyncStatus {
     SyncStatus {
         kind: progress.kind.name().to_owned(),
@@ -184,7 +175,7 @@ impl Core {
             chunk_bytes: shape.chunk.bytes(),
             member_bytes: shape.member_sectors.iter().map(|len| len.bytes()).min().unwrap_or(0),
             raid_disks: shape.raid_disks,
-            metadata: self.foreign.unwrap_or(minor_name(sb.minor)).to_owned(),
+            metadata: self.foreign.unwrap_or(sb.version.name()).to_owned(),
             uuid: sb.array_id.to_string(),
             name: String::from_utf8_lossy(&sb.name).into_owned(),
             events: self.events,

@@ -17,10 +17,10 @@ fn contents(device: &Arc<dyn Device>) -> Vec<u8> {
 
 #[test]
 fn what_is_created_scans_back() {
-    for minor in [MinorVersion::V1_0, MinorVersion::V1_1, MinorVersion::V1_2] {
+    for version in [MetadataVersion::V1_0, MetadataVersion::V1_1, MetadataVersion::V1_2] {
         let devices = memory(5);
         let request = CreateRequest {
-            minor,
+            version,
             name: "here:x".to_owned(),
             bitmap: Some(BitmapSpec::default()),
             write_mostly: vec![false, true],
@@ -33,7 +33,7 @@ fn what_is_created_scans_back() {
             let found = scan(Arc::clone(device)).unwrap();
             let superblock = found.superblock();
             let role = if index < 4 { Role::Active(Slot(index as u16)) } else { Role::Spare };
-            assert_eq!((superblock.minor, superblock.own_role(), superblock.array_id), (minor, role, created.array_id));
+            assert_eq!((superblock.version, superblock.own_role(), superblock.array_id), (version, role, created.array_id));
             assert_eq!((superblock.flags.write_mostly, superblock.name.as_slice()), (index == 1, &b"here:x"[..]));
             assert_eq!(superblock.data_offset, created.members[index].data_offset);
             let bitmap = found.bitmap.expect("every member has a bitmap");
@@ -47,13 +47,13 @@ fn what_is_created_scans_back() {
 fn no_ghost_of_an_older_array_remains() {
     let devices = memory(2);
     let mut request = CreateRequest::new(Level::Raid1);
-    for (minor, force) in [(MinorVersion::V1_0, false), (MinorVersion::V1_2, true), (MinorVersion::V1_1, true)] {
-        (request.minor, request.force) = (minor, force);
+    for (version, force) in [(MetadataVersion::V1_0, false), (MetadataVersion::V1_2, true), (MetadataVersion::V1_1, true)] {
+        (request.version, request.force) = (version, force);
         let created = create(&slots(&devices), &[], &request).unwrap();
         assert_eq!(created.overwritten.len(), if force { 2 } else { 0 });
         let magics = contents(&devices[0]).chunks(512).filter(|sector| sector.starts_with(&SUPER_MAGIC.to_le_bytes())).count();
         assert_eq!(magics, 1);
-        assert_eq!(scan(Arc::clone(&devices[1])).unwrap().superblock().minor, minor);
+        assert_eq!(scan(Arc::clone(&devices[1])).unwrap().superblock().version, version);
     }
 }
 

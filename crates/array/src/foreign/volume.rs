@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uraid_device::ReadOnly;
 use uraid_engine::MemberState;
 use uraid_format::foreign::ForeignVolume;
-use uraid_format::{DeviceFlags, MinorVersion, RawSuper, Role, Superblock};
+use uraid_format::{ByteOrder, DeviceFlags, MetadataVersion, RawSuper, Role, Superblock};
 use uraid_geometry::{Geometry, GeometryError, Shape};
 use uraid_types::{SECTOR_BYTES, Sector, SectorCount, Slot};
 use uuid::Uuid;
@@ -249,7 +249,9 @@ fn array_id(volume: &ForeignVolume) -> Uuid {
 fn candidate(disk: &ForeignDisk, volume: &ForeignVolume, slot: Slot, start: Sector, events: u32) -> Candidate {
     let roles = (0..volume.members.len()).map(|index| Role::Active(Slot::from_index(index))).collect();
     let superblock = Superblock {
-        minor: MinorVersion::V1_2,
+        version: MetadataVersion::V1_2,
+        byte_order: ByteOrder::Little,
+        preferred_minor: 0,
         features: 0,
         array_id: array_id(volume),
         name: Vec::new(),

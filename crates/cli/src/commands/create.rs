@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use uraid_array::{CreateError, CreateRequest, Created, MemberPath, create, open_member};
 use uraid_device::{Device, DeviceError, FileDevice, MemoryDevice, OpenOptions};
-use uraid_format::{BitmapSpec, MinorVersion};
+use uraid_format::{BitmapSpec, MetadataVersion};
 use uraid_types::{Layout, Level, Sector, SectorCount};
 use uuid::Uuid;
 
@@ -41,9 +41,9 @@ pub struct Args {
     /// Where parity or copies go: left-symmetric (ls), ddf-N-restart, ..., n2, f2, o2, "near=2,far=2", ...
     #[arg(short = 'p', long, value_name = "LAYOUT")]
     layout: Option<String>,
-    /// Version of the superblock: 1.0, 1.1 or 1.2
+    /// Version of the superblock: 0.90, 1.0, 1.1 or 1.2
     #[arg(short = 'e', long, value_name = "VERSION", default_value = "1.2", value_parser = metadata)]
-    metadata: MinorVersion,
+    metadata: MetadataVersion,
     /// Write-intent bitmap: internal or none
     #[arg(short, long, value_name = "WHERE")]
     bitmap: Option<BitmapWish>,
@@ -107,13 +107,8 @@ fn used_size(text: &str) -> Result<UsedSize, String> {
     if text == "max" { Ok(UsedSize::Max) } else { sizes::kib(text).map(UsedSize::Bytes) }
 }
 
-fn metadata(text: &str) -> Result<MinorVersion, String> {
-    match text {
-        "1.2" | "1" | "default" => Ok(MinorVersion::V1_2),
-        "1.1" => Ok(MinorVersion::V1_1),
-        "1.0" => Ok(MinorVersion::V1_0),
-        other => Err(format!("'{other}' is not one of 1.0, 1.1, 1.2")),
-    }
+fn metadata(text: &str) -> Result<MetadataVersion, String> {
+    MetadataVersion::from_name(text).ok_or_else(|| format!("'{text}' is not one of 0.90, 1.0, 1.1, 1.2"))
 }
 
 /// Runs it.
@@ -162,7 +157,7 @@ fn request(args: &Args) -> anyhow::Result<CreateRequest> {
         layout,
         chunk: whole("--chunk", args.chunk)?,
         size,
-        minor: args.metadata,
+        version: args.metadata,
         data_offset: whole("--data-offset", args.data_offset)?.map(|sectors| Sector(sectors.0)),
         bitmap: bitmap(args)?,
         name: args.name.clone(),

@@ -13,7 +13,7 @@ use crate::control;
 use crate::foreign;
 use crate::members::{WhichArgs, scan_all};
 use crate::output::{Exit, one_line, say, say_json};
-use crate::present::{kib, md_uuid, time, version};
+use crate::present::{kib, md_uuid, time};
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -139,7 +139,7 @@ fn exit(arrays: &[ArraySurvey]) -> anyhow::Result<Exit> {
 fn at_rest_text(array: &ArraySurvey) -> String {
     let name = if array.name.is_empty() { "array".to_owned() } else { one_line(&array.name) };
     let mut lines = Lines::new(format!("{name} (at rest):"));
-    lines.put("Version", version(array.minor));
+    lines.put("Version", array.version.name());
     lines.put("Creation Time", time(array.created_seconds));
     lines.put("Raid Level", array.level);
     lines.put("Array Size", array.capacity.map_or("not known from these members".to_owned(), |size| kib(size.bytes())));
@@ -304,7 +304,7 @@ impl<'a> AtRest<'a> {
         AtRest {
             uuid: array.array_id.to_string(),
             name: &array.name,
-            metadata: version(array.minor),
+            metadata: array.version.name(),
             level: array.level.name(),
             layout: array.layout.to_string(),
             layout_number: array.layout.md_number(array.level),

@@ -1,5 +1,6 @@
 //! `uraid examine`: what each member's metadata says, whether or not it can be used.
 
+mod fields090;
 mod report;
 mod text;
 
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use uraid_array::foreign::{Container, ForeignDisk, look};
 use uraid_array::{Candidate, RefusedReason, open_member, partition_members, partitions, scan};
 use uraid_device::{Device, DeviceError, OpenOptions, Pool};
-use uraid_format::{MinorVersion, PartitionTable, RawFields, RawSuper, SUPER_BYTES, super_offsets};
+use uraid_format::{MetadataVersion, PartitionTable, RawFields, RawFields090, RawSuper, SUPER_BYTES, super_offsets};
 use uraid_types::{Sector, SectorCount};
 
 use crate::foreign;
@@ -51,10 +52,23 @@ pub struct Examined {
 
 /// A superblock, whether or not it can be used.
 struct Found {
-    minor: MinorVersion,
-    fields: RawFields,
+    version: MetadataVersion,
+    fields: Fields,
     /// Why it cannot be used.
     problem: Option<String>,
+}
+
+/// Its numbers as found.
+enum Fields {
+    V1(Box<RawFields>),
+    V090(Box<RawFields090>),
+}
+
+impl Fields {
+    fn read(bytes: &[u8]) -> Option<Fields> {
+        let version_1 = || RawFields::read(bytes).map(|fields| Fields::V1(Box::new(fields)));
+        RawFields090::read(bytes).map(|fields| Fields::V090(Box::new(fields))).or_else(version_1)
+    }
 }
 
 /// Runs it.
@@ -104,13 +118,13 @@ fn examine(path: &Path, logical_block_bytes: Option<u32>) -> Result<Vec<Examined
 fn examine_one(device: Arc<dyn Device>) -> Result<Examined, DeviceError> {
     let (name, size_bytes) = (device.info().name.clone(), device.info().size_bytes);
     let mut superblocks = Vec::new();
-    for (minor, offset_bytes) in super_offsets(size_bytes) {
+    for (version, offset_bytes) in super_offsets(size_bytes) {
         let mut bytes = Pool::new(0).take(SUPER_BYTES);
         device.read_at(offset_bytes, &mut bytes)?;
-        if let Some(fields) = RawFields::read(&bytes) {
+        if let Some(fields) = Fields::read(&bytes) {
             let at = Sector(SectorCount::floor_bytes(offset_bytes).0);
             let problem = RawSuper::parse(&bytes, at, SectorCount::floor_bytes(size_bytes)).err().map(|error| error.to_string());
-            superblocks.push(Found { minor, fields, problem });
+            superblocks.push(Found { version, fields, problem });
         }
     }
     let mut scanned = scan(Arc::clone(&device)).map_err(|refused| refused.reason);

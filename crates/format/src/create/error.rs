@@ -18,7 +18,7 @@ pub enum CreateError {
         needed: usize,
     },
     /// More members than a superblock holds.
-    #[error("{given} members are too many: a superblock holds {limit}")]
+    #[error("{given} members are too many: a superblock of this version holds {limit}")]
     TooManyMembers {
         /// Slots and spares wanted.
         given: usize,
@@ -146,5 +146,11 @@ pub enum CreateError {
         index: usize,
         /// Its block.
         bytes: u32,
+    },
+    /// What version 0.90 cannot record.
+    #[error("metadata 0.90 {what}; use 1.2, or 1.0 to keep the superblock at the end")]
+    Version090 {
+        /// In words.
+        what: &'static str,
     },
 }

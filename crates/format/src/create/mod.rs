@@ -10,7 +10,7 @@ pub use plan::{CreatePlan, MemberArea, MemberPlan};
 use uraid_types::{Layout, Level, Sector, SectorCount};
 use uuid::Uuid;
 
-use crate::{ArrayId, DeviceFlags, MinorVersion};
+use crate::{ArrayId, DeviceFlags, MetadataVersion};
 
 /// What array to make; [`CreateSpec::plan`] says how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,13 +28,15 @@ pub struct CreateSpec {
     /// Sectors used of each member; `None` for as many as fit the smallest. Not for linear and RAID0.
     pub size: Option<SectorCount>,
     /// Where the superblock goes.
-    pub minor: MinorVersion,
+    pub version: MetadataVersion,
     /// Where the data begins; `None` for a place that grows with the members, up to 129 MiB.
     pub data_offset: Option<Sector>,
     /// An internal bitmap, if wanted.
     pub bitmap: Option<BitmapSpec>,
     /// The array's name, at most 32 bytes, with the home host before a colon as mdadm has it.
     pub name: Vec<u8>,
+    /// Version 0.90 records this instead of a name: N of /dev/mdN.
+    pub preferred_minor: u32,
     /// The array's UUID.
     pub array_id: ArrayId,
     /// Now, in seconds since 1970.

@@ -7,7 +7,7 @@
 use uraid_types::{Sector, SectorCount};
 
 use super::{BitmapSpec, CreateError, CreateSpec};
-use crate::MinorVersion;
+use crate::MetadataVersion;
 use crate::bitmap::{BITMAP_SUPER_BYTES, bits_for};
 use crate::locate::{SUPER_SECTORS, super_sector};
 
@@ -16,6 +16,9 @@ const BLOCK: u64 = 8;
 
 /// Sectors of a bad-block log: 512 entries.
 pub(super) const BAD_BLOCK_SECTORS: u16 = 8;
+
+/// What version 0.90 leaves for a bitmap after its superblock: 60 KiB.
+const BITMAP_SECTORS_090: u64 = 120;
 
 /// What a data offset is a multiple of, on members that are not tiny: 1 MiB.
 const DATA_ALIGN: u64 = 2048;
@@ -46,7 +49,8 @@ pub(super) struct Placement {
     pub bitmap: Option<(i32, SectorCount)>,
     /// Bytes for each of its bits.
     pub bitmap_chunk_bytes: u32,
-    pub bad_block_offset: i32,
+    /// `None` for version 0.90, which has no such log.
+    pub bad_block_offset: Option<i32>,
     pub data_offset: Sector,
     /// Version 1.0: sectors before the superblock that metadata takes. Others: 0.
     pub before_super: u64,
@@ -56,12 +60,22 @@ impl Placement {
     /// Places the areas of an array whose smallest member, `index`, has `member` sectors.
     pub(super) fn choose(spec: &CreateSpec, index: usize, member: SectorCount) -> Result<Placement, CreateError> {
         let (bitmap_room, bitmap_chunk_bytes) = bitmap_room(spec, member)?;
+        if spec.version == MetadataVersion::V0_90 {
+            let placement = Placement {
+                bitmap: spec.bitmap.map(|_| (SUPER_SECTORS as i32, SectorCount(bitmap_room))),
+                bitmap_chunk_bytes,
+                bad_block_offset: None,
+                data_offset: Sector(0),
+                before_super: 0,
+            };
+            return placement.data_size(spec, index, member).map(|_| placement);
+        }
         let metadata = bitmap_room + u64::from(BAD_BLOCK_SECTORS);
-        let at_end = spec.minor == MinorVersion::V1_0;
-        let least = match spec.minor {
-            MinorVersion::V1_0 => Sector(0),
-            MinorVersion::V1_1 => Sector(SUPER_SECTORS + metadata),
-            MinorVersion::V1_2 => Sector(BLOCK + SUPER_SECTORS + metadata),
+        let at_end = spec.version == MetadataVersion::V1_0;
+        let least = match spec.version {
+            MetadataVersion::V0_90 | MetadataVersion::V1_0 => Sector(0),
+            MetadataVersion::V1_1 => Sector(SUPER_SECTORS + metadata),
+            MetadataVersion::V1_2 => Sector(BLOCK + SUPER_SECTORS + metadata),
         };
         let data_offset = match spec.data_offset {
             Some(asked) if asked < least || !asked.0.is_multiple_of(BLOCK) => {
@@ -75,7 +89,7 @@ impl Placement {
         let placement = Placement {
             bitmap: spec.bitmap.map(|_| (first_bitmap, SectorCount(bitmap_room))),
             bitmap_chunk_bytes,
-            bad_block_offset: if at_end { -i32::from(BAD_BLOCK_SECTORS as u8) } else { (SUPER_SECTORS + bitmap_room) as i32 },
+            bad_block_offset: Some(if at_end { -i32::from(BAD_BLOCK_SECTORS) } else { (SUPER_SECTORS + bitmap_room) as i32 }),
             data_offset,
             before_super: if at_end { metadata } else { 0 },
         };
@@ -84,9 +98,11 @@ impl Placement {
 
     /// Data sectors on a member of `member` sectors: at least one chunk, or 64 KiB.
     pub(super) fn data_size(&self, spec: &CreateSpec, index: usize, member: SectorCount) -> Result<SectorCount, CreateError> {
-        let end = match spec.minor {
-            MinorVersion::V1_0 => super_sector(spec.minor, member).map_or(0, |at| at.0.saturating_sub(self.before_super)),
-            MinorVersion::V1_1 | MinorVersion::V1_2 => member.0,
+        let end = match spec.version {
+            MetadataVersion::V0_90 | MetadataVersion::V1_0 => {
+                super_sector(spec.version, member).map_or(0, |at| at.0.saturating_sub(self.before_super))
+            }
+            MetadataVersion::V1_1 | MetadataVersion::V1_2 => member.0,
         };
         let least = spec.size_unit().0;
         let room = end.saturating_sub(self.data_offset.0);
@@ -99,7 +115,7 @@ impl Placement {
 
     /// The superblock's sector on a member of `member` sectors that [`Placement::data_size`] accepted.
     pub(super) fn super_offset(spec: &CreateSpec, member: SectorCount) -> Sector {
-        super_sector(spec.minor, member).expect("a member with room for data has room for its superblock")
+        super_sector(spec.version, member).expect("a member with room for data has room for its superblock")
     }
 }
 
@@ -134,10 +150,13 @@ fn bitmap_room(spec: &CreateSpec, member: SectorCount) -> Result<(u64, u32), Cre
         bytes.div_ceil(512).next_multiple_of(BLOCK)
     };
     let fits = |chunk: u32, limit: u64| room(chunk) <= limit;
+    let of_090 = spec.version == MetadataVersion::V0_90;
+    let most_room = if of_090 { BITMAP_SECTORS_090 } else { MAX_BITMAP_SECTORS };
+    let kept = if of_090 { BITMAP_SECTORS_090 } else { kept };
     let chunk = match chunk_bytes {
-        Some(chunk) if chunk.is_power_of_two() && chunk >= 4096 && fits(chunk, MAX_BITMAP_SECTORS) => chunk,
+        Some(chunk) if chunk.is_power_of_two() && chunk >= 4096 && fits(chunk, most_room) => chunk,
         Some(chunk_bytes) => {
-            let least = (12..32).map(|bit| 1u32 << bit).find(|&chunk| fits(chunk, MAX_BITMAP_SECTORS));
+            let least = (12..32).map(|bit| 1u32 << bit).find(|&chunk| fits(chunk, most_room));
             return Err(CreateError::BitmapChunk { chunk_bytes, least: least.map_or(1 << 32, u64::from) });
         }
         None => {
@@ -156,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    fn spec(level: Level, minor: MinorVersion, bitmap: bool) -> CreateSpec {
+    fn spec(level: Level, version: MetadataVersion, bitmap: bool) -> CreateSpec {
         CreateSpec {
             level,
             layout: Layout::default_for(level),
@@ -164,10 +183,11 @@ mod tests {
             spare_disks: 0,
             chunk: SectorCount(1024),
             size: None,
-            minor,
+            version,
             data_offset: None,
             bitmap: bitmap.then(BitmapSpec::default),
             name: Vec::new(),
+            preferred_minor: 0,
             array_id: Uuid::nil(),
             created_seconds: 0,
             created_micros: 0,
@@ -178,10 +198,10 @@ mod tests {
 
     /// What `mdadm --create` (4.2) chose on a kernel 6.1: MiB of a member, level, version, with a bitmap; data offset, data size,
     /// bitmap offset, bad-block offset.
-    type Seen = (u64, Level, MinorVersion, bool, u64, u64, Option<i32>, i32);
+    type Seen = (u64, Level, MetadataVersion, bool, u64, u64, Option<i32>, i32);
     const SEEN: [Seen; 22] = {
         use Level::{Raid0, Raid1, Raid5};
-        use MinorVersion::{V1_0, V1_1, V1_2};
+        use MetadataVersion::{V1_0, V1_1, V1_2};
         [
             (16, Raid5, V1_0, false, 0, 32736, None, -8),
             (16, Raid5, V1_0, true, 0, 32736, Some(-16), -8),
@@ -211,19 +231,19 @@ mod tests {
     #[test]
     fn areas_lie_where_mdadm_puts_them() {
         for seen in SEEN {
-            let (mib, level, minor, bitmap, data_offset, data_size, bitmap_offset, bad_block_offset) = seen;
-            let (spec, member) = (spec(level, minor, bitmap), SectorCount(mib * 2048));
+            let (mib, level, version, bitmap, data_offset, data_size, bitmap_offset, bad_block_offset) = seen;
+            let (spec, member) = (spec(level, version, bitmap), SectorCount(mib * 2048));
             let placement = Placement::choose(&spec, 0, member).unwrap();
             assert_eq!(placement.data_offset, Sector(data_offset), "{seen:?}");
             assert_eq!(placement.data_size(&spec, 0, member).unwrap(), SectorCount(data_size), "{seen:?}");
             assert_eq!(placement.bitmap.map(|(offset, _)| offset), bitmap_offset, "{seen:?}");
-            assert_eq!(placement.bad_block_offset, bad_block_offset, "{seen:?}");
+            assert_eq!(placement.bad_block_offset, Some(bad_block_offset), "{seen:?}");
         }
     }
 
     #[test]
     fn tiny_members_still_have_room() {
-        let mut spec = spec(Level::Raid5, MinorVersion::V1_2, true);
+        let mut spec = spec(Level::Raid5, MetadataVersion::V1_2, true);
         spec.chunk = SectorCount(128);
         let placement = Placement::choose(&spec, 0, SectorCount(2048)).unwrap();
         assert_eq!(placement.data_offset, Sector(128));
@@ -233,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_bitmap_with_too_many_bits_names_the_least_chunk() {
-        let mut spec = spec(Level::Raid1, MinorVersion::V1_2, true);
+        let mut spec = spec(Level::Raid1, MetadataVersion::V1_2, true);
         spec.bitmap = Some(BitmapSpec { chunk_bytes: Some(4096) });
         // 200 GiB in 4 KiB: 52,428,800 bits; 1 MiB less 256 bytes holds 8,386,560
         let error = Placement::choose(&spec, 0, SectorCount(200 << 21)).unwrap_err();

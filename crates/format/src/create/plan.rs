@@ -10,7 +10,7 @@ use crate::bitmap::{BITMAP_SUPER_BYTES, Bitmap, BitmapSuper, sync_size};
 use crate::check::{chunk_fits, least_slots};
 use crate::raw::{MAX_ROLES, SUPER_BYTES};
 use crate::superblock::MAX_NAME_BYTES;
-use crate::{Feature, RawSuper, Role, Superblock, super_offsets, v090_offset};
+use crate::{ByteOrder, Feature, MetadataVersion, RawSuper, Role, Superblock, super_offsets};
 
 /// Roles in a new superblock, at least: as mdadm.
 const USUAL_ROLES: usize = 128;
@@ -44,8 +44,8 @@ pub struct MemberPlan {
     pub super_byte: u64,
     /// The bitmap, if there is one.
     pub bitmap: Option<MemberArea>,
-    /// The empty bad-block log.
-    pub bad_block_log: MemberArea,
+    /// The empty bad-block log; version 0.90 has none.
+    pub bad_block_log: Option<MemberArea>,
     /// Bytes to fill with zeros, since an older superblock may lie there. None overlaps what is written.
     pub wipe: Vec<Range<u64>>,
 }
@@ -93,7 +93,7 @@ impl CreateSpec {
         let room = placement.data_size(self, smallest, smallest_member.sectors)?;
         let used_size = self.used_size(smallest, room)?;
         let start = self.start();
-        let roles = self.roles();
+        let roles = self.roles(start);
         let plan_member = |(index, member): (usize, &Option<NewMember>)| {
             let Some(member) = member else { return Ok(None) };
             let superblock = self.superblock(&placement, index, member, used_size, start, roles.clone())?;
@@ -134,8 +134,9 @@ impl CreateSpec {
         if slots < needed {
             return Err(CreateError::TooFewMembers { level, given: slots, needed });
         }
-        if slots + spares > MAX_ROLES {
-            return Err(CreateError::TooManyMembers { given: slots + spares, limit: MAX_ROLES });
+        let limit = self.version.max_devices();
+        if slots + spares > limit {
+            return Err(CreateError::TooManyMembers { given: slots + spares, limit });
         }
         if given != slots + spares {
             return Err(CreateError::MemberCount { given, slots, spares });
@@ -157,10 +158,28 @@ impl CreateSpec {
         if self.name.len() > MAX_NAME_BYTES {
             return Err(CreateError::Name { len: self.name.len() });
         }
+        if self.version == MetadataVersion::V0_90 {
+            self.check_090()?;
+        }
         let blocks =
             self.members.iter().enumerate().filter_map(|(index, member)| Some((index, member.as_ref()?.logical_block_bytes)));
         if let Some((index, bytes)) = blocks.into_iter().find(|(_, bytes)| ![512, 4096].contains(bytes)) {
             return Err(CreateError::LogicalBlock { index, bytes });
+        }
+        Ok(())
+    }
+
+    /// What only version 0.90 does not do.
+    fn check_090(&self) -> Result<(), CreateError> {
+        let cannot = |what| Err(CreateError::Version090 { what });
+        if self.level == Level::Raid0 {
+            return cannot("has no place for the layout of RAID0's zones");
+        }
+        if self.data_offset.is_some_and(|offset| offset != Sector(0)) {
+            return cannot("has its data at the start of each member");
+        }
+        if self.chunk.bytes() > u64::from(u32::MAX) {
+            return cannot("counts chunks in 32 bits of bytes");
         }
         Ok(())
     }
@@ -189,6 +208,14 @@ impl CreateSpec {
     }
 
     fn used_size(&self, smallest: usize, room: SectorCount) -> Result<SectorCount, CreateError> {
+        let used = self.used_size_unlimited(smallest, room)?;
+        if self.version == MetadataVersion::V0_90 && used.0 / 2 > u64::from(u32::MAX) {
+            return Err(CreateError::Version090 { what: "uses less than 4 TiB of each member (ask for less with the size)" });
+        }
+        Ok(used)
+    }
+
+    fn used_size_unlimited(&self, smallest: usize, room: SectorCount) -> Result<SectorCount, CreateError> {
         let unit = self.size_unit();
         match self.size {
             Some(_) if !self.level.is_redundant() => Err(CreateError::SizeNotTaken { level: self.level }),
@@ -214,14 +241,20 @@ impl CreateSpec {
         }
     }
 
-    /// The table of roles: one entry for each member in order, absent and unused ones as spare, as mdadm leaves them.
-    fn roles(&self) -> Vec<Role> {
+    /// The table of roles: one entry for each member in order. Absent and unused ones are spare as mdadm leaves them; to version
+    /// 0.90 they are nobody, and a member to be filled is a spare.
+    fn roles(&self, start: Start) -> Vec<Role> {
         let slots = usize::from(self.raid_disks);
+        let records_recovery = self.version.records_recovery();
+        let nobody = if records_recovery { Role::Spare } else { Role::Faulty };
         let role = |index: usize| match self.members.get(index) {
+            Some(Some(_)) if !records_recovery && start == Start::Recover(Slot::from_index(index)) => Role::Spare,
             Some(Some(_)) if index < slots => Role::Active(Slot::from_index(index)),
-            _ => Role::Spare,
+            Some(Some(_)) => Role::Spare,
+            _ => nobody,
         };
-        let entries = self.members.len().next_multiple_of(USUAL_ROLES).min(MAX_ROLES);
+        let given = self.members.len();
+        let entries = if records_recovery { given.next_multiple_of(USUAL_ROLES).min(MAX_ROLES) } else { given };
         (0..entries).map(role).collect()
     }
 
@@ -236,10 +269,12 @@ impl CreateSpec {
     ) -> Result<Superblock, CreateError> {
         let recovers = matches!((start, roles[index]), (Start::Recover(slot), Role::Active(own)) if slot == own);
         let mut superblock = Superblock {
-            minor: self.minor,
+            version: self.version,
+            byte_order: ByteOrder::Little,
+            preferred_minor: if self.version == MetadataVersion::V0_90 { self.preferred_minor } else { 0 },
             features: 0,
             array_id: self.array_id,
-            name: self.name.clone(),
+            name: if self.version == MetadataVersion::V0_90 { Vec::new() } else { self.name.clone() },
             created_seconds: self.created_seconds,
             created_micros: self.created_micros,
             level: self.level,
@@ -259,8 +294,8 @@ impl CreateSpec {
             device_id: member.device_id,
             flags: member.flags,
             bad_block_shift: 0,
-            bad_block_sectors: BAD_BLOCK_SECTORS,
-            bad_block_offset: placement.bad_block_offset,
+            bad_block_sectors: placement.bad_block_offset.map_or(0, |_| BAD_BLOCK_SECTORS),
+            bad_block_offset: placement.bad_block_offset.unwrap_or(0),
             updated_seconds: self.created_seconds,
             updated_micros: self.created_micros,
             events: 1,
@@ -282,16 +317,14 @@ impl CreateSpec {
             start_byte: at(offset),
             bytes: self.bitmap_bytes(placement.bitmap_chunk_bytes, room, &superblock, start),
         });
-        let bad_block_log = MemberArea {
-            start_byte: at(placement.bad_block_offset),
+        let bad_block_log = placement.bad_block_offset.map(|offset| MemberArea {
+            start_byte: at(offset),
             bytes: vec![0xff; usize::from(BAD_BLOCK_SECTORS) * SECTOR_BYTES as usize],
-        };
-        let mut written = vec![super_byte..super_byte + SUPER_BYTES as u64, bad_block_log.range()];
-        written.extend(bitmap.as_ref().map(MemberArea::range));
-        let size_bytes = member.sectors.bytes();
-        let old_places = super_offsets(size_bytes).map(|(_, at)| at).chain(v090_offset(size_bytes));
-        let wipe = old_places
-            .map(|at| at..at + SUPER_BYTES as u64)
+        });
+        let own = super_byte..super_byte + SUPER_BYTES as u64;
+        let written: Vec<_> = std::iter::once(own).chain(bitmap.iter().chain(&bad_block_log).map(MemberArea::range)).collect();
+        let wipe = super_offsets(member.sectors.bytes())
+            .map(|(_, at)| at..at + SUPER_BYTES as u64)
             .filter(|old| written.iter().all(|new| old.end <= new.start || new.end <= old.start))
             .collect();
         MemberPlan {
@@ -306,7 +339,7 @@ impl CreateSpec {
 
     /// The bitmap, all dirty before a resync, else all clean, up to the end of its room.
     fn bitmap_bytes(&self, chunk_bytes: u32, room: SectorCount, superblock: &Superblock, start: Start) -> Vec<u8> {
-        let mut head = BitmapSuper::new(self.array_id, self.sync_size(superblock.used_size), chunk_bytes);
+        let mut head = BitmapSuper::new(superblock.bitmap_id(), self.sync_size(superblock.used_size), chunk_bytes);
         head.events = superblock.events;
         let bits = if start == Start::Resync { Bitmap::new_dirty(head.bits()) } else { Bitmap::new_clean(head.bits()) };
         let mut bytes = head.to_bytes().to_vec();

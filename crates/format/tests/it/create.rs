@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use uraid_format::{
-    Bitmap, BitmapSpec, BitmapSuper, CreateError, CreateSpec, DeviceFlags, Feature, MemberPlan, MinorVersion, NewMember,
+    Bitmap, BitmapSpec, BitmapSuper, CreateError, CreateSpec, DeviceFlags, Feature, MemberPlan, MetadataVersion, NewMember,
     RawSuper, Role, parse_bad_blocks,
 };
 use uraid_types::{Layout, Level, Raid10Layout, Sector, SectorCount, Slot};
@@ -21,10 +21,11 @@ fn spec(level: Level, slots: u16) -> CreateSpec {
         spare_disks: 0,
         chunk: SectorCount(if level.has_chunks() { 128 } else { 0 }),
         size: None,
-        minor: MinorVersion::V1_2,
+        version: MetadataVersion::V1_2,
         data_offset: None,
         bitmap: None,
         name: b"host1:md0".to_vec(),
+        preferred_minor: 3,
         array_id: Uuid::from_u128(7),
         created_seconds: 1_700_000_000,
         created_micros: 5,
@@ -41,7 +42,7 @@ fn assert_sound(spec: &CreateSpec, index: usize, plan: &MemberPlan) {
     let sb = raw.superblock();
     assert_eq!(sb, plan.superblock.superblock());
     assert_eq!(sb.dev_number as usize, index);
-    let log = &plan.bad_block_log;
+    let log = plan.bad_block_log.as_ref().expect("version 1 has a log");
     assert_eq!(sb.bad_block_log(), Some((Sector(log.start_byte / 512), SectorCount(8))));
     assert_eq!(parse_bad_blocks(&log.bytes, 0), Ok(vec![]));
     let mut areas = vec![
@@ -182,7 +183,7 @@ proptest! {
     #[test]
     fn every_plan_is_sound(
         level in prop::sample::select(Level::ALL.to_vec()),
-        minor in prop::sample::select(vec![MinorVersion::V1_0, MinorVersion::V1_1, MinorVersion::V1_2]),
+        version in prop::sample::select(vec![MetadataVersion::V1_0, MetadataVersion::V1_1, MetadataVersion::V1_2]),
         sizes in prop::collection::vec(prop_oneof![1u64..5000, 1u64..1 << 24, 1u64..1 << 40], 1..7),
         spares in 0u16..2,
         missing in prop::option::of(0usize..7),
@@ -192,7 +193,7 @@ proptest! {
         assume_clean in any::<bool>(),
     ) {
         let mut wish = spec(level, 1);
-        (wish.minor, wish.assume_clean, wish.data_offset) = (minor, assume_clean, data_offset.map(|offset| Sector(offset * 8)));
+        (wish.version, wish.assume_clean, wish.data_offset) = (version, assume_clean, data_offset.map(|offset| Sector(offset * 8)));
         wish.spare_disks = spares.min(sizes.len() as u16 - 1);
         wish.raid_disks = sizes.len() as u16 - wish.spare_disks;
         wish.chunk = SectorCount(if level.has_chunks() { 1 << chunk_bits } else { 0 });

@@ -7,3 +7,4 @@ mod foreign;
 mod logs;
 mod md_examine;
 mod partitions;
+mod v090;

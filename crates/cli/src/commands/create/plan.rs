@@ -9,7 +9,7 @@ use uraid_geometry::{Geometry, Shape};
 use uraid_report::{Table, human_bytes};
 use uraid_types::Slot;
 
-use crate::present::{kib, md_uuid, version};
+use crate::present::{kib, md_uuid};
 
 /// More combinations of lost members than this are not tried one by one.
 const MAX_COMBINATIONS: u64 = 100_000;
@@ -57,7 +57,7 @@ struct MemberReport {
     data_offset_bytes: u64,
     data_bytes: u64,
     bitmap_offset_bytes: Option<u64>,
-    bad_block_log_offset_bytes: u64,
+    bad_block_log_offset_bytes: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -74,7 +74,7 @@ impl Report {
             written: created.written,
             name: name.to_owned(),
             uuid: created.array_id.to_string(),
-            metadata: minor(created),
+            metadata: metadata_name(created),
             level: created.level.name(),
             layout: created.layout.to_string(),
             chunk_bytes: created.chunk.bytes(),
@@ -103,12 +103,12 @@ fn member_report(member: &CreatedMember, plan: &MemberPlan) -> MemberReport {
         data_offset_bytes: member.data_offset.byte_offset(),
         data_bytes: member.data_size.bytes(),
         bitmap_offset_bytes: plan.bitmap.as_ref().map(|area| area.start_byte),
-        bad_block_log_offset_bytes: plan.bad_block_log.start_byte,
+        bad_block_log_offset_bytes: plan.bad_block_log.as_ref().map(|area| area.start_byte),
     }
 }
 
-fn minor(created: &Created) -> &'static str {
-    created.plan.members.iter().flatten().next().map_or("1.2", |member| version(member.superblock.superblock().minor))
+fn metadata_name(created: &Created) -> &'static str {
+    created.plan.members.iter().flatten().next().map_or("1.2", |member| member.superblock.superblock().version.name())
 }
 
 fn slots(created: &Created) -> usize {
@@ -134,7 +134,7 @@ pub fn text(created: &Created, name: &str) -> String {
     if created.plan.used_size.0 > 0 {
         line("Used Dev Size", kib(created.plan.used_size.bytes()));
     }
-    line("Version", minor(created).to_owned());
+    line("Version", metadata_name(created).to_owned());
     line("Array UUID", md_uuid(created.array_id));
     let bitmap =
         created.plan.bitmap_chunk_bytes.map_or("none".to_owned(), |chunk| format!("{} a bit", human_bytes(u64::from(chunk))));
@@ -158,7 +158,7 @@ fn member_table(created: &Created) -> Table {
             member.slot.map_or("spare".to_owned(), |slot| slot.0.to_string()),
             plan.super_byte.to_string(),
             plan.bitmap.as_ref().map_or("-".to_owned(), |area| area.start_byte.to_string()),
-            plan.bad_block_log.start_byte.to_string(),
+            plan.bad_block_log.as_ref().map_or("-".to_owned(), |area| area.start_byte.to_string()),
             member.data_offset.byte_offset().to_string(),
             kib(member.data_size.bytes()),
         ]);

@@ -4,9 +4,8 @@ use serde::Serialize;
 use uraid_array::{Candidate, FoundPpl};
 use uraid_format::{Feature, PartitionTable, RawFields};
 
-use super::{Examined, Found};
+use super::{Examined, Fields, Found, fields090};
 use crate::foreign;
-use crate::present::version;
 
 /// See the module.
 #[derive(Serialize)]
@@ -24,6 +23,8 @@ struct Member<'a> {
     problem: Option<String>,
     /// Every superblock found.
     superblocks: Vec<Super>,
+    /// Every superblock of version 0.90 found.
+    superblocks_090: Vec<fields090::Super<'a>>,
     bitmap: Option<Bitmap>,
     /// Why the bitmap that the superblock names cannot be used.
     bitmap_problem: Option<String>,
@@ -184,7 +185,8 @@ impl<'a> Member<'a> {
             size_bytes: examined.size_bytes,
             usable: candidate.is_some() || examined.foreign.is_some(),
             problem: examined.scanned.as_ref().err().filter(|_| examined.foreign.is_none()).map(ToString::to_string),
-            superblocks: examined.superblocks.iter().map(Super::new).collect(),
+            superblocks: examined.superblocks.iter().filter_map(Super::new).collect(),
+            superblocks_090: examined.superblocks.iter().filter_map(fields090::Super::new).collect(),
             bitmap: candidate.and_then(bitmap),
             bitmap_problem: candidate.and_then(|candidate| candidate.bitmap_problem.as_ref()).map(ToString::to_string),
             ppl: candidate.and_then(|candidate| candidate.ppl.as_ref()?.as_ref().ok()).map(Ppl::new),
@@ -211,11 +213,12 @@ fn bitmap(candidate: &Candidate) -> Option<Bitmap> {
 }
 
 impl Super {
-    fn new(found: &Found) -> Super {
-        let fields: RawFields = found.fields.clone();
+    fn new(found: &Found) -> Option<Super> {
+        let Fields::V1(fields) = &found.fields else { return None };
+        let fields: RawFields = (**fields).clone();
         let set = Feature::ALL.into_iter().filter(|&feature| fields.feature_map & feature as u32 != 0);
-        Super {
-            metadata: version(found.minor),
+        Some(Super {
+            metadata: found.version.name(),
             problem: found.problem.clone(),
             feature_map: fields.feature_map,
             features: set.map(Feature::name).collect(),
@@ -253,6 +256,6 @@ impl Super {
             max_dev: fields.max_dev,
             logical_block_size: fields.logical_block_size,
             dev_roles: fields.roles,
-        }
+        })
     }
 }

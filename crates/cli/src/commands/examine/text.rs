@@ -3,15 +3,15 @@
 use std::fmt::Display;
 
 use uraid_array::{Candidate, RefusedReason};
-use uraid_format::{Feature, PartitionTable, RawFields, SUPER_MAGIC, Superblock};
+use uraid_format::{Feature, MetadataVersion, PartitionTable, RawFields, SUPER_MAGIC, Superblock};
 use uraid_geometry::{Geometry, Shape};
 use uraid_report::human_bytes;
 use uraid_types::{Layout, Level, SectorCount};
 use uuid::Uuid;
 
-use super::{Examined, Found};
+use super::{Examined, Fields, Found, fields090};
 use crate::output::one_line;
-use crate::present::{both_units, decimal, md_uuid, time, version};
+use crate::present::{both_units, decimal, md_uuid, time};
 
 /// Ranges of a bad-block log that are listed.
 const LISTED: usize = 16;
@@ -26,7 +26,7 @@ pub fn full(examined: &Examined) -> String {
     }
     let mut lines = Lines(format!("{}:", examined.name));
     for found in &examined.superblocks {
-        let candidate = examined.scanned.as_ref().ok().filter(|candidate| candidate.superblock().minor == found.minor);
+        let candidate = examined.scanned.as_ref().ok().filter(|candidate| candidate.superblock().version == found.version);
         superblock(&mut lines, found, candidate);
     }
     match (&examined.scanned, &examined.table) {
@@ -53,10 +53,16 @@ fn partition_table(lines: &mut Lines, examined: &Examined, table: &PartitionTabl
 }
 
 fn superblock(lines: &mut Lines, found: &Found, candidate: Option<&Candidate>) {
-    let fields = &found.fields;
+    let fields = match &found.fields {
+        Fields::V1(fields) => fields,
+        Fields::V090(fields) => {
+            let problem = found.problem.as_deref();
+            return fields090::superblock(lines, fields, candidate, problem);
+        }
+    };
     let level = Level::from_md_number(fields.level);
     lines.put("Magic", format!("{SUPER_MAGIC:08x}"));
-    lines.put("Version", version(found.minor));
+    lines.put("Version", found.version.name());
     lines.put("Feature Map", format!("{:#x}", fields.feature_map));
     lines.put("Array UUID", md_uuid(fields.set_uuid));
     lines.put("Name", one_line(&String::from_utf8_lossy(&fields.set_name)));
@@ -124,7 +130,7 @@ fn places(lines: &mut Lines, fields: &RawFields, candidate: Option<&Candidate>) 
 }
 
 /// The array's size where one member knows it.
-fn capacity(superblock: &Superblock) -> Option<SectorCount> {
+pub fn capacity(superblock: &Superblock) -> Option<SectorCount> {
     let shape = Shape {
         level: superblock.level,
         layout: superblock.layout,
@@ -258,7 +264,10 @@ fn whole_member(lines: &mut Lines, candidate: &Candidate) {
 /// `KEY=value` lines with mdadm's keys.
 pub fn export(examined: &Examined) -> String {
     let Some(found) = chosen(examined) else { return format!("MD_PROBLEM={}", problem(examined)) };
-    let fields = &found.fields;
+    let fields = match &found.fields {
+        Fields::V1(fields) => fields,
+        Fields::V090(fields) => return fields090::export(fields, &problem(examined)),
+    };
     let level = Level::from_md_number(fields.level).map_or(fields.level.to_string(), |level| level.to_string());
     let mut lines = vec![format!("MD_LEVEL={level}"), format!("MD_DEVICES={}", fields.raid_disks)];
     lines.push(format!("MD_NAME={}", String::from_utf8_lossy(&fields.set_name).escape_default()));
@@ -281,8 +290,8 @@ fn problem(examined: &Examined) -> String {
 
 /// The superblock that counts: the one that the array would use, else the first.
 fn chosen(examined: &Examined) -> Option<&Found> {
-    let used = examined.scanned.as_ref().ok().map(|candidate| candidate.superblock().minor);
-    let found = examined.superblocks.iter().find(|found| Some(found.minor) == used);
+    let used = examined.scanned.as_ref().ok().map(|candidate| candidate.superblock().version);
+    let found = examined.superblocks.iter().find(|found| Some(found.version) == used);
     found.or(examined.superblocks.first())
 }
 
@@ -295,9 +304,15 @@ pub fn brief(all: &[Examined]) -> Vec<String> {
         match lines.iter_mut().find(|(id, ..)| *id == superblock.array_id) {
             Some((_, _, spares)) => *spares += is_spare,
             None => {
+                if superblock.version == MetadataVersion::V0_90 {
+                    // Known by its number, as mdadm has it.
+                    let (minor, uuid) = (superblock.preferred_minor, md_uuid(superblock.array_id));
+                    lines.push((superblock.array_id, format!("ARRAY /dev/md{minor} UUID={uuid}"), is_spare));
+                    continue;
+                }
                 let name = one_line(&String::from_utf8_lossy(&superblock.name));
                 let short = name.rsplit_once(':').map_or(&*name, |(_, short)| short);
-                let (metadata, uuid) = (version(superblock.minor), md_uuid(superblock.array_id));
+                let (metadata, uuid) = (superblock.version.name(), md_uuid(superblock.array_id));
                 let line = format!("ARRAY /dev/md/{short}  metadata={metadata} UUID={uuid} name={name}");
                 lines.push((superblock.array_id, line, is_spare));
             }
@@ -311,14 +326,20 @@ pub fn brief(all: &[Examined]) -> Vec<String> {
 }
 
 /// Labels and values below one another, as mdadm lays them out.
-struct Lines(String);
+pub struct Lines(String);
 
 impl Lines {
-    fn put(&mut self, label: &str, value: impl Display) {
+    pub fn put(&mut self, label: &str, value: impl Display) {
         self.0 += &format!("\n{label:>15} : {value}");
     }
 
-    fn gap(&mut self) {
+    /// A line as it is.
+    pub fn line(&mut self, line: &str) {
+        self.0.push('\n');
+        self.0 += line;
+    }
+
+    pub fn gap(&mut self) {
         self.0.push('\n');
     }
 }

@@ -92,14 +92,17 @@ fn all() -> Vec<Entry<State>> {
     let entry = |shape, metadata, state: State, number: usize| Entry { shape, metadata, state, name: format!("k{number}") };
     let mut entries = Vec::new();
     for shape in SHAPES {
-        for metadata in METADATA {
+        for metadata in METADATA.into_iter().filter(|metadata| shape.fits(metadata)) {
             entries.push(entry(shape, metadata, Clean, entries.len()));
         }
     }
     let states = [Degraded, AsFarAsItGoes, TookOver, Recovering, Resyncing, Replacing, RunningWithBitmap, Running, WriteMostly];
     for state in states {
         for shape in SHAPES.iter().filter(|shape| state.is_possible(shape)) {
-            entries.push(entry(shape, METADATA[entries.len() % METADATA.len()], state, entries.len()));
+            let metadata = METADATA[entries.len() % METADATA.len()];
+            // A replacement is beyond version 0.90.
+            let fits = shape.fits(metadata) && !(state == Replacing && metadata == "0.90");
+            entries.push(entry(shape, if fits { metadata } else { "1.2" }, state, entries.len()));
         }
     }
     entries

@@ -11,6 +11,7 @@ use crate::referee::host::Bench;
 
 fn all() -> Vec<Entry<()>> {
     let shapes = SHAPES.iter().flat_map(|shape| METADATA.map(|metadata| (shape, metadata)));
+    let shapes = shapes.filter(|(shape, metadata)| shape.fits(metadata));
     shapes
         .enumerate()
         .map(|(number, (shape, metadata))| Entry { shape, metadata, state: (), name: format!("u{number}") })
@@ -63,7 +64,7 @@ fn script(bench: &Bench, entry: &Entry<()>) -> String {
     script += "mdadm --stop --quiet /dev/md0\n";
     if grows(entry.shape) {
         // Linux 6.1 leaves wrong parity behind where it makes some arrays larger, and sees it once it has assembled them again.
-        script += "set -- $DEVS; shift 2\nmdadm --assemble --quiet /dev/md0 ${DEVS%% *} $MORE $@ $EVEN\nmdwait /dev/md0\n";
+        script += "set -- $DEVS; FIRST=$1; shift 2\nmdadm --assemble --quiet /dev/md0 $FIRST $MORE $@ $EVEN\nmdwait /dev/md0\n";
         script += &format!("echo mismatch.grown.{name}=$(mismatch /dev/md0)\nmdadm --stop --quiet /dev/md0\nlosetup -d $EVEN\n");
     }
     script += "detach\n";

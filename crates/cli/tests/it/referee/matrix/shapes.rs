@@ -6,7 +6,7 @@ const MEMBER_BYTES: u64 = 3 << 20;
 const MORE_BYTES: u64 = (1 << 20) + 20_480;
 
 /// The versions of metadata that both sides create.
-pub const METADATA: [&str; 3] = ["1.0", "1.1", "1.2"];
+pub const METADATA: [&str; 4] = ["0.90", "1.0", "1.1", "1.2"];
 
 /// A level with a layout.
 #[derive(Debug)]
@@ -87,6 +87,11 @@ impl Shape {
         options.extend((self.chunk_kib > 0).then(|| format!("--chunk={}", self.chunk_kib)));
         options.extend((!self.layout.is_empty()).then(|| format!("--layout={}", self.layout)));
         options
+    }
+
+    /// Can it be under that metadata? Version 0.90 does not record how RAID0 goes on when its smaller members are full.
+    pub fn fits(&self, metadata: &str) -> bool {
+        !(self.level == "0" && metadata == "0.90")
     }
 
     /// Are there copies or parity?
