@@ -40,6 +40,21 @@ fn set_limit(bytes: usize) {
 /// The magic number of md's superblocks and bitmaps' own.
 const SUPER_MAGIC: [u8; 4] = 0xa92b_4efc_u32.to_le_bytes();
 
+/// Gives a superblock of version 0.90 its magic number, its version and the checksum that fits the rest, in its own byte order.
+pub fn mend_superblock_090(bytes: &mut [u8; 4096], big_endian: bool) {
+    const CHECKSUM_WORD: usize = 38;
+    let to_bytes = if big_endian { u32::to_be_bytes } else { u32::to_le_bytes };
+    let of_bytes = if big_endian { u32::from_be_bytes } else { u32::from_le_bytes };
+    let mut put = |word: usize, value: u32| bytes[4 * word..4 * word + 4].copy_from_slice(&to_bytes(value));
+    let head = [0xa92b_4efc, 0, 90];
+    head.into_iter().enumerate().for_each(|(word, value)| put(word, value));
+    put(CHECKSUM_WORD, 0);
+    let words = bytes.chunks_exact(4).map(|word| of_bytes([word[0], word[1], word[2], word[3]]));
+    let sum: u64 = words.map(u64::from).sum();
+    let folded = (sum as u32).wrapping_add((sum >> 32) as u32);
+    bytes[4 * CHECKSUM_WORD..4 * CHECKSUM_WORD + 4].copy_from_slice(&to_bytes(folded));
+}
+
 /// Gives a 1.x superblock its magic number and the checksum that fits the rest.
 pub fn mend_superblock(bytes: &mut [u8]) {
     const CHECKSUM_AT: usize = 216;
