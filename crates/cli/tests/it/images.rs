@@ -45,7 +45,6 @@ const DDF: &[Array] = &[
 ];
 
 const MD: &[Array] = &[
-    array("md-90", 2, "raid1", None, 512),
     array("md-90-raid1", 2, "raid1", None, 512),
     array("md-linear", 2, "linear", Some(0x20_0000), 512),
     array("md-raid0", 3, "raid0", Some(0x50_0000), 512),
