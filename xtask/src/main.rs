@@ -58,6 +58,8 @@ enum Chore {
         #[arg(long)]
         all: bool,
     },
+    /// Let the real Linux md make the arrays in crates/cli/tests/kept once more
+    Keep,
     /// Fuzz every parser of what is not trusted
     Fuzz(fuzz::Args),
     /// Fetch images of disks that others made, for the tests
@@ -106,6 +108,7 @@ fn run(chore: Chore) -> Result<()> {
             run::cargo(fixed.into_iter().chain([seeds.to_string().into()]).chain(rest))
         }
         Chore::Referee { all } => run::referee(&packages::cache_dir()?, all),
+        Chore::Keep => run::keep(&packages::cache_dir()?),
         Chore::Images => {
             let cache = images::cache_dir()?;
             images::fetch(&cache)?;

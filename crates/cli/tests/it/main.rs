@@ -8,6 +8,7 @@ mod bad_input;
 mod clients;
 mod crash;
 mod images;
+mod kept;
 mod lab;
 mod looks;
 mod measure;

@@ -7,6 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 use uraid_referee::pattern;
 
+use crate::kept::pack::numbered;
 use crate::lab::{Ended, Lab, refs};
 use crate::nbd::Nbd;
 use crate::superblock;
@@ -25,8 +26,16 @@ pub struct Bench {
 
 impl Bench {
     pub fn new() -> Bench {
+        Bench::with(pattern(1, PATTERN_BYTES))
+    }
+
+    /// One whose arrays are filled with sectors that hold their own number.
+    pub fn numbered() -> Bench {
+        Bench::with(numbered(PATTERN_BYTES))
+    }
+
+    fn with(pattern: Vec<u8>) -> Bench {
         let lab = Lab::new();
-        let pattern = pattern(1, PATTERN_BYTES);
         std::fs::write(lab.path("pattern"), &pattern).unwrap();
         Bench { lab, pattern }
     }

@@ -1,11 +1,14 @@
 //! The wide matrix: every level and layout under every version of metadata, and the states that an array can be left in.
 //!
-//! Arrays are put together from tables, many to a guest. `cargo xtask referee --all` runs all of them; otherwise every twentieth is taken, from a
+//! Arrays are put together from tables, many to a guest. `cargo xtask referee --all` runs all of them; otherwise every so many-th is taken, from a
 //! place that is the same each time.
 
+mod kept;
 mod left;
 mod made;
 mod shapes;
+
+use std::time::Instant;
 
 use uraid_referee::{Output, Referee};
 
@@ -14,8 +17,8 @@ use super::guest;
 use super::host::Bench;
 use shapes::Shape;
 
-/// Every so many arrays are tried when not all are.
-const STRIDE: usize = 20;
+/// Every so many arrays are tried when not all are. A prime, so that it goes through the versions of metadata too.
+const STRIDE: usize = 23;
 
 /// Arrays of one guest: its memory holds their members' pages.
 const ARRAYS_PER_GUEST: usize = 12;
@@ -64,17 +67,18 @@ fn batches<S: Clone>(all: &[Entry<S>]) -> Vec<Vec<Entry<S>>> {
     taken.chunks(ARRAYS_PER_GUEST).map(<[_]>::to_vec).collect()
 }
 
-/// Runs the batches' scripts, each in a guest of its own with a bench of its own; says how many arrays that were.
+/// Runs the batches' scripts, each in a guest of its own with a bench of its own; says how many arrays that were and how long it took.
 fn run<S: Clone>(
     referee: &Referee,
     what: &str,
     all: &[Entry<S>],
+    bench: fn() -> Bench,
     prepare: impl Fn(&Bench, &Entry<S>) -> String,
     check: impl Fn(&Bench, &Entry<S>, &Output),
 ) {
-    let mut tried = 0;
+    let (mut tried, started) = (0, Instant::now());
     for batch in batches(all) {
-        let bench = Bench::new();
+        let bench = bench();
         let script: String = batch.iter().map(|entry| prepare(&bench, entry)).collect();
         let output = guest::run(referee, &bench, &script);
         for entry in &batch {
@@ -83,5 +87,5 @@ fn run<S: Clone>(
         }
     }
     assert!(tried > 0, "{what}: nothing was tried");
-    println!("matrix: {what}: {tried} arrays of {}", all.len());
+    println!("matrix: {what}: {tried} arrays of {} in {} s", all.len(), started.elapsed().as_secs());
 }

@@ -9,7 +9,7 @@ use crate::referee::host::{Bench, without};
 
 /// In which state the kernel leaves an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+pub enum State {
     /// Stopped, whole.
     Clean,
     /// The last member failed, was taken out, and nothing took its place.
@@ -82,13 +82,13 @@ impl State {
     }
 
     /// Does the array lack something when uraid sees it?
-    fn is_degraded(self) -> bool {
+    pub fn is_degraded(self) -> bool {
         matches!(self, Degraded | Recovering | AsFarAsItGoes)
     }
 }
 
 /// Whole under every version of metadata; every other state under one of them, in turn.
-fn all() -> Vec<Entry<State>> {
+pub fn all() -> Vec<Entry<State>> {
     let entry = |shape, metadata, state: State, number: usize| Entry { shape, metadata, state, name: format!("k{number}") };
     let mut entries = Vec::new();
     for shape in SHAPES {
@@ -108,7 +108,7 @@ fn all() -> Vec<Entry<State>> {
     entries
 }
 
-fn script(bench: &Bench, entry: &Entry<State>) -> String {
+pub fn script(bench: &Bench, entry: &Entry<State>) -> String {
     entry.make_files(bench);
     let (name, files) = (&entry.name, entry.files().join(" "));
     let bitmap = if entry.shape.is_redundant() { entry.state.options() } else { "" };
@@ -133,18 +133,24 @@ fn script(bench: &Bench, entry: &Entry<State>) -> String {
     )
 }
 
-fn check(bench: &Bench, entry: &Entry<State>, output: &Output) {
+/// The members that uraid is given.
+pub fn members(entry: &Entry<State>) -> Vec<String> {
+    let mut members = entry.files();
+    if matches!(entry.state, Running | RunningWithBitmap) {
+        members.iter_mut().for_each(|member| *member += ".cut");
+    }
+    if matches!(entry.state, TookOver | Recovering | Replacing) {
+        members.push(entry.spare());
+    }
+    members
+}
+
+pub fn check(bench: &Bench, entry: &Entry<State>, output: &Output) {
     let (shape, state) = (entry.shape, entry.state);
     assert_eq!(guest::value(output, "same", &entry.name), "yes", "{entry:?}");
     let size_bytes = guest::value(output, "size", &entry.name).parse().unwrap();
     let expected = bench.expected(size_bytes);
-    let mut members = entry.files();
-    if matches!(state, Running | RunningWithBitmap) {
-        members.iter_mut().for_each(|member| *member += ".cut");
-    }
-    if matches!(state, TookOver | Recovering | Replacing) {
-        members.push(entry.spare());
-    }
+    let members = members(entry);
     let before = bench.lab.bytes(&members);
     bench.assert_exports(&members, expected, state.is_degraded());
     if state == Clean {
@@ -164,5 +170,5 @@ fn whatever_the_kernel_leaves_is_read() {
     let Some(referee) = require() else { return };
     let all = all();
     assert!(all.len() >= 120, "{} arrays made by the kernel", all.len());
-    run(referee, "made by the kernel", &all, script, check);
+    run(referee, "made by the kernel", &all, Bench::new, script, check);
 }

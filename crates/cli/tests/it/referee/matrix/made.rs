@@ -105,5 +105,5 @@ fn check(bench: &Bench, entry: &Entry<()>, output: &Output) {
 #[test]
 fn whatever_uraid_makes_the_kernel_works_with() {
     let Some(referee) = require() else { return };
-    run(referee, "made by uraid", &all(), script, check);
+    run(referee, "made by uraid", &all(), Bench::new, script, check);
 }

@@ -9,7 +9,7 @@ const MORE_BYTES: u64 = (1 << 20) + 20_480;
 pub const METADATA: [&str; 4] = ["0.90", "1.0", "1.1", "1.2"];
 
 /// A level with a layout.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Shape {
     pub level: &'static str,
     /// Empty for the level's own.
