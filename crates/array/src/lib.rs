@@ -3,6 +3,7 @@
 //! Metadata decisions are pure (`choose`, [`core`]); the thread that pumps them ([`Array`]) does the I/O. It may not know of front
 //! ends, nor of how blocks are computed.
 
+mod bitmap_file;
 mod choose;
 pub mod core;
 mod create;
@@ -18,6 +19,7 @@ mod signature;
 #[cfg(test)]
 mod testing;
 
+pub use bitmap_file::{BitmapFile, BitmapFileError, SeenBitmap, is_bitmap_file, look_at_bitmap};
 pub use choose::{
     ArraySurvey, AssembleError, AssembleOptions, AssembleProblem, Assembly, Replay, SlotPlan, SlotStanding, SlotSurvey, choose,
     survey,

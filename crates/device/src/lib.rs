@@ -34,7 +34,7 @@ mod wrap;
 pub use buffer::{ALIGN_BYTES, Buf, Pool, Shared};
 pub use device::{Device, DeviceInfo, Identity};
 pub use error::{DeviceError, Operation};
-pub use file::{Direct, FileDevice, OpenOptions};
+pub use file::{Direct, FileDevice, OpenOptions, RaggedFile};
 pub use memory::MemoryDevice;
 pub use queue::{Backend, Completion, Io, IoOp, Queue, QueueOptions, RingQueue, ThreadQueue, Waker, queue};
 pub use wrap::{

@@ -1,10 +1,10 @@
-//! The internal write-intent bitmap: its superblock and its bits.
+//! The write-intent bitmap, on the members or in a file of its own: its superblock and its bits.
 //!
 //! Source of the format: the layout that Linux 6.1 writes and `mdadm --examine-bitmap` prints (see the fixtures). All numbers are
 //! little-endian. The superblock takes 256 bytes; the bits follow, one for each bitmap chunk, lowest bit of each byte first.
 
-use core::fmt;
-use core::ops::Range;
+mod bits;
+mod fields;
 
 use uraid_types::{Layout, SECTOR_BYTES, Sector, SectorCount};
 use uuid::Uuid;
@@ -12,6 +12,9 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{ByteOrder, Superblock};
+
+pub use bits::Bitmap;
+pub use fields::BitmapFields;
 
 /// `bitm`.
 const BITMAP_MAGIC: u32 = 0x6d74_6962;
@@ -76,6 +79,23 @@ impl BitmapVersion {
         (6, BitmapVersion::Lockless),
     ];
 
+    /// The version with this number.
+    #[must_use]
+    pub fn of(number: u32) -> Option<BitmapVersion> {
+        BitmapVersion::ALL.into_iter().find(|(known, _)| *known == number).map(|(_, version)| version)
+    }
+
+    /// What kind of bitmap it is, in words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            BitmapVersion::HostEndian => "in its machine's byte order",
+            BitmapVersion::LittleEndian => "little-endian",
+            BitmapVersion::Clustered => "of a cluster",
+            BitmapVersion::Lockless => "lockless",
+        }
+    }
+
     /// The number in the superblock.
     #[must_use]
     pub fn number(self) -> u32 {
@@ -101,12 +121,12 @@ pub enum BitmapError {
         needed: u64,
     },
     /// A field that cannot be so.
-    #[error("bitmap {field} at byte {member_byte} of the member is {found}, expected {expected}; {hint}")]
+    #[error("bitmap {field} at byte {byte} is {found}, expected {expected}; {hint}")]
     Field {
         /// The field's name.
         field: &'static str,
-        /// Where it lies on the member.
-        member_byte: u64,
+        /// Where it lies on the member, or in the file.
+        byte: u64,
         /// What was found.
         found: u64,
         /// What should have been there.
@@ -115,15 +135,12 @@ pub enum BitmapError {
         hint: &'static str,
     },
     /// A version whose bits uraid does not understand.
-    #[error(
-        "bitmap version {number} at byte {member_byte} of the member is not one that uraid can use (3 or 4); {}",
-        BitmapError::VERSION_HINT
-    )]
+    #[error("bitmap version {number} at byte {byte} is not one that uraid can use (3 or 4); {}", BitmapError::VERSION_HINT)]
     Version {
         /// The version found.
         number: u32,
-        /// Where.
-        member_byte: u64,
+        /// Where, on the member or in the file.
+        byte: u64,
     },
     /// A bitmap of another array.
     #[error("the bitmap belongs to array {found}, not to {expected}; {}", BitmapError::STALE_HINT)]
@@ -146,8 +163,8 @@ pub enum BitmapError {
 }
 
 impl BitmapError {
-    const VERSION_HINT: &'static str = "start the array read-only, or remove the bitmap with the md that made it";
-    const STALE_HINT: &'static str = "the bitmap cannot be trusted: resync the whole array and write a new one";
+    const VERSION_HINT: &'static str = "start the array with --read-only, or drop the bitmap with --update=no-bitmap";
+    const STALE_HINT: &'static str = "start the array with --read-only, or without this bitmap (--update=no-bitmap where it is on the members): a resync then covers all of it";
 }
 
 /// The superblock of a bitmap, checked; bytes that are not understood are kept for the rewrite.
@@ -210,7 +227,7 @@ impl BitmapSuper {
         let first_byte = start.0.saturating_mul(SECTOR_BYTES);
         let wrong = |field, offset: u64, found: u64, expected| BitmapError::Field {
             field,
-            member_byte: first_byte.saturating_add(offset),
+            byte: first_byte.saturating_add(offset),
             found,
             expected,
             hint: BitmapError::STALE_HINT,
@@ -219,8 +236,7 @@ impl BitmapSuper {
             return Err(wrong("magic", 0, u64::from(raw.magic.get()), "0x6d746962 ('bitm')"));
         }
         let number = raw.version.get();
-        let known = BitmapVersion::ALL.into_iter().find(|(known, _)| *known == number);
-        let (_, version) = known.ok_or(BitmapError::Version { number, member_byte: first_byte.saturating_add(4) })?;
+        let version = BitmapVersion::of(number).ok_or(BitmapError::Version { number, byte: first_byte.saturating_add(4) })?;
         let chunk_bytes = raw.chunksize.get();
         if !chunk_bytes.is_power_of_two() || chunk_bytes < 512 {
             return Err(wrong("chunksize", 52, u64::from(chunk_bytes), "a power of two of at least 512"));
@@ -303,34 +319,40 @@ impl BitmapSuper {
     /// Another array's, a version that uraid does not understand, a size that is not the array's, or bits that reach too far.
     pub fn check_usable(&self, superblock: &Superblock, member: SectorCount) -> Result<(), BitmapError> {
         let start = superblock.bitmap_start().unwrap_or(superblock.super_offset);
-        if !self.version.is_usable() {
-            let member_byte = start.0.saturating_mul(SECTOR_BYTES).saturating_add(4);
-            return Err(BitmapError::Version { number: self.version.number(), member_byte });
-        }
-        if self.id != superblock.bitmap_id() {
-            return Err(BitmapError::OtherArray { found: self.id, expected: superblock.bitmap_id() });
-        }
-        if superblock.byte_order == ByteOrder::Big && self.version == BitmapVersion::HostEndian {
-            let member_byte = start.0.saturating_mul(SECTOR_BYTES).saturating_add(4);
-            return Err(BitmapError::Version { number: self.version.number(), member_byte });
-        }
-        let chunk = if superblock.level.has_parity() { superblock.chunk } else { SectorCount(1) };
-        let whole = sync_size(superblock.layout, superblock.chunk, superblock.raid_disks, superblock.used_size);
-        if !(whole.round_down(chunk)..=whole).contains(&self.sync_size) {
-            return Err(BitmapError::Field {
-                field: "sync_size",
-                member_byte: start.0.saturating_mul(SECTOR_BYTES).saturating_add(40),
-                found: self.sync_size.0,
-                expected: "the array's size (RAID10) or its size on each member (other levels)",
-                hint: BitmapError::STALE_HINT,
-            });
-        }
+        self.check_array(superblock, start)?;
         let log = superblock.bad_block_log().map(|(at, _)| at);
         let others = [Some(superblock.super_offset), Some(superblock.data_offset), log, Some(Sector(member.0))];
         let limit = others.into_iter().flatten().filter(|&at| at > start).min().unwrap_or(start);
         let bytes = self.area_bytes(SECTOR_BYTES);
         if bytes / SECTOR_BYTES > limit.0 - start.0 {
             return Err(BitmapError::Place { start, bytes, limit });
+        }
+        Ok(())
+    }
+
+    /// May this bitmap, found at `start` of a member or of a file of its own, be used for `superblock`'s array?
+    ///
+    /// # Errors
+    /// Another array's, a version that uraid does not understand, or a size that is not the array's.
+    pub fn check_array(&self, superblock: &Superblock, start: Sector) -> Result<(), BitmapError> {
+        let byte_of = |offset: u64| start.0.saturating_mul(SECTOR_BYTES).saturating_add(offset);
+        let foreign_order = superblock.byte_order == ByteOrder::Big && self.version == BitmapVersion::HostEndian;
+        if !self.version.is_usable() || foreign_order {
+            return Err(BitmapError::Version { number: self.version.number(), byte: byte_of(4) });
+        }
+        if self.id != superblock.bitmap_id() {
+            return Err(BitmapError::OtherArray { found: self.id, expected: superblock.bitmap_id() });
+        }
+        let chunk = if superblock.level.has_parity() { superblock.chunk } else { SectorCount(1) };
+        let whole = sync_size(superblock.layout, superblock.chunk, superblock.raid_disks, superblock.used_size);
+        if !(whole.round_down(chunk)..=whole).contains(&self.sync_size) {
+            return Err(BitmapError::Field {
+                field: "sync_size",
+                byte: byte_of(40),
+                found: self.sync_size.0,
+                expected: "the array's size (RAID10) or its size on each member (other levels)",
+                hint: BitmapError::STALE_HINT,
+            });
         }
         Ok(())
     }
@@ -350,208 +372,12 @@ pub(crate) fn sync_size(layout: Layout, chunk: SectorCount, raid_disks: u16, use
     SectorCount(array_chunks.saturating_mul(chunk.0))
 }
 
-const WORD_BITS: u64 = u64::BITS as u64;
-
-/// The bits of a bitmap in memory.
-///
-/// Bits beyond the last chunk, to the end of the area, are kept as they were read: md leaves them set.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Bitmap {
-    words: Vec<u64>,
-    bits: u64,
-}
-
-impl Bitmap {
-    /// A bitmap of `bits` chunks, all of them clean.
-    #[must_use]
-    pub fn new_clean(bits: u64) -> Bitmap {
-        let mut bitmap = Bitmap::new_dirty(bits);
-        bitmap.clear_range(0..bits);
-        bitmap
-    }
-
-    /// A bitmap of `bits` chunks, all of them dirty.
-    #[must_use]
-    pub fn new_dirty(bits: u64) -> Bitmap {
-        Bitmap { words: vec![u64::MAX; bits.div_ceil(WORD_BITS) as usize], bits }
-    }
-
-    /// Reads `bits` bits from `bytes`, which follow the bitmap's superblock.
-    ///
-    /// # Errors
-    /// [`BitmapError::TooShort`] when `bytes` holds fewer.
-    pub fn from_bytes(bits: u64, bytes: &[u8]) -> Result<Bitmap, BitmapError> {
-        let needed = bits.div_ceil(8);
-        if needed > bytes.len() as u64 {
-            return Err(BitmapError::TooShort { found: bytes.len() as u64, needed });
-        }
-        let word = |part: &[u8]| {
-            let mut whole = [0xff; 8];
-            whole[..part.len()].copy_from_slice(part);
-            u64::from_le_bytes(whole)
-        };
-        let words = bytes.chunks(8).take(bits.div_ceil(WORD_BITS) as usize).map(word).collect();
-        Ok(Bitmap { words, bits })
-    }
-
-    /// The bytes `range` of the bits as they lie after the superblock; what lies beyond the last bit is all ones.
-    #[must_use]
-    pub fn bytes(&self, range: Range<usize>) -> Vec<u8> {
-        let byte = |index: usize| self.words.get(index / 8).map_or(0xff, |word| word.to_le_bytes()[index % 8]);
-        range.map(byte).collect()
-    }
-
-    /// Number of chunks.
-    #[must_use]
-    pub const fn len(&self) -> u64 {
-        self.bits
-    }
-
-    /// Does it cover nothing?
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.bits == 0
-    }
-
-    /// Is chunk `index` dirty?
-    ///
-    /// # Panics
-    /// As the other methods that take chunks, when it is beyond the last one.
-    #[must_use]
-    pub fn get(&self, index: u64) -> bool {
-        self.check(index);
-        self.words[(index / WORD_BITS) as usize] & 1 << (index % WORD_BITS) != 0
-    }
-
-    /// Marks chunk `index` dirty; was it clean?
-    pub fn set(&mut self, index: u64) -> bool {
-        let changes = !self.get(index);
-        self.words[(index / WORD_BITS) as usize] |= 1 << (index % WORD_BITS);
-        changes
-    }
-
-    /// Marks chunk `index` clean; was it dirty?
-    pub fn clear(&mut self, index: u64) -> bool {
-        let changes = self.get(index);
-        self.words[(index / WORD_BITS) as usize] &= !(1 << (index % WORD_BITS));
-        changes
-    }
-
-    /// Marks the chunks `range` dirty.
-    pub fn set_range(&mut self, range: Range<u64>) {
-        self.change(range, |word, mask| *word |= mask);
-    }
-
-    /// Marks the chunks `range` clean.
-    pub fn clear_range(&mut self, range: Range<u64>) {
-        self.change(range, |word, mask| *word &= !mask);
-    }
-
-    /// Dirty chunks.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.masked_words().map(|word| u64::from(word.count_ones())).sum()
-    }
-
-    /// The first dirty chunk at `from` or after it.
-    #[must_use]
-    pub fn next_set(&self, from: u64) -> Option<u64> {
-        self.find(from, |word| word)
-    }
-
-    /// The runs of dirty chunks, in order, as long as they can be.
-    pub fn dirty_ranges(&self) -> impl Iterator<Item = Range<u64>> {
-        let mut from = 0;
-        core::iter::from_fn(move || {
-            let start = self.next_set(from)?;
-            let end = self.find(start, |word| !word).unwrap_or(self.bits);
-            from = end;
-            Some(start..end)
-        })
-    }
-
-    /// Marks dirty whatever is dirty in `other`.
-    ///
-    /// # Panics
-    /// When `other` has another number of chunks.
-    pub fn merge(&mut self, other: &Bitmap) {
-        assert_eq!(self.bits, other.bits, "bitmaps of one array have one length");
-        for (word, other) in self.words.iter_mut().zip(&other.words) {
-            *word |= other;
-        }
-    }
-
-    fn check(&self, index: u64) {
-        assert!(index < self.bits, "bitmap chunk {index} of {}", self.bits);
-    }
-
-    fn change(&mut self, range: Range<u64>, apply: impl Fn(&mut u64, u64)) {
-        let mut index = range.start;
-        if index < range.end {
-            self.check(range.end - 1);
-        }
-        while index < range.end {
-            let first = index % WORD_BITS;
-            let many = (WORD_BITS - first).min(range.end - index);
-            apply(&mut self.words[(index / WORD_BITS) as usize], (u64::MAX >> (WORD_BITS - many)) << first);
-            index += many;
-        }
-    }
-
-    /// The first chunk from `from` whose bit is set in `see(word)`.
-    fn find(&self, from: u64, see: impl Fn(u64) -> u64) -> Option<u64> {
-        let mut index = from;
-        while index < self.bits {
-            let rest = see(self.words[(index / WORD_BITS) as usize]) >> (index % WORD_BITS);
-            if rest != 0 {
-                return Some(index + u64::from(rest.trailing_zeros())).filter(|&found| found < self.bits);
-            }
-            index = (index / WORD_BITS + 1) * WORD_BITS;
-        }
-        None
-    }
-
-    /// The words, bits beyond the last chunk as 0.
-    fn masked_words(&self) -> impl Iterator<Item = u64> {
-        let last = self.words.len().wrapping_sub(1);
-        let tail = self.bits % WORD_BITS;
-        let mask = if tail == 0 { u64::MAX } else { (1 << tail) - 1 };
-        self.words.iter().enumerate().map(move |(index, &word)| if index == last { word & mask } else { word })
-    }
-}
-
-impl fmt::Debug for Bitmap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Bitmap({} of {} dirty)", self.count(), self.bits)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
     proptest! {
-        #[test]
-        fn ranges_agree_with_single_bits(bits in 1u64..300, edits in prop::collection::vec((any::<bool>(), 0u64..300, 0u64..300), 0..8)) {
-            let mut bitmap = Bitmap::new_clean(bits);
-            let mut model = vec![false; bits as usize];
-            for (dirty, a, b) in edits {
-                let range = a.min(b).min(bits)..a.max(b).min(bits);
-                model[range.start as usize..range.end as usize].fill(dirty);
-                if dirty { bitmap.set_range(range) } else { bitmap.clear_range(range) }
-            }
-            prop_assert_eq!((0..bits).map(|index| bitmap.get(index)).collect::<Vec<_>>(), model.clone());
-            prop_assert_eq!(bitmap.count(), model.iter().filter(|&&dirty| dirty).count() as u64);
-            let from_ranges: Vec<u64> = bitmap.dirty_ranges().flatten().collect();
-            let from_model: Vec<u64> = (0..bits).filter(|&index| model[index as usize]).collect();
-            prop_assert_eq!(from_ranges, from_model);
-            let ends: Vec<_> = bitmap.dirty_ranges().collect();
-            prop_assert!(ends.windows(2).all(|pair| pair[0].end < pair[1].start), "runs must not touch");
-            let bytes = bitmap.bytes(0..bits.div_ceil(8) as usize);
-            prop_assert_eq!(Bitmap::from_bytes(bits, &bytes).unwrap(), bitmap);
-        }
-
         #[test]
         fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..600), start in any::<u64>()) {
             let mut bytes = bytes;
@@ -577,7 +403,7 @@ mod tests {
         }
         let mut bytes = bitmap.to_bytes();
         bytes[4] = 7;
-        assert_eq!(BitmapSuper::parse(&bytes, Sector(16)), Err(BitmapError::Version { number: 7, member_byte: 8196 }));
+        assert_eq!(BitmapSuper::parse(&bytes, Sector(16)), Err(BitmapError::Version { number: 7, byte: 8196 }));
     }
 
     #[test]

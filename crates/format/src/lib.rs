@@ -69,7 +69,7 @@ mod superblock;
 mod v090;
 
 pub use bad_blocks::{BadBlocksError, bad_blocks_to_bytes, parse_bad_blocks};
-pub use bitmap::{BITMAP_SUPER_BYTES, Bitmap, BitmapError, BitmapSuper, BitmapVersion, bits_for};
+pub use bitmap::{BITMAP_SUPER_BYTES, Bitmap, BitmapError, BitmapFields, BitmapSuper, BitmapVersion, bits_for};
 pub use create::{BitmapSpec, CreateError, CreatePlan, CreateSpec, MemberArea, MemberPlan, NewMember};
 pub use domain::{ArrayId, ByteOrder, DeviceFlags, Feature, MAX_DEVICES_090, MetadataVersion, PplArea, Role, Superblock};
 pub use error::{SuperError, SuperErrorKind};

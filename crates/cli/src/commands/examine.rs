@@ -1,5 +1,6 @@
 //! `uraid examine`: what each member's metadata says, whether or not it can be used.
 
+mod bitmap;
 mod fields090;
 mod report;
 mod text;
@@ -29,6 +30,9 @@ pub struct Args {
     /// KEY=value lines, for scripts
     #[arg(short = 'Y', long, conflicts_with = "json")]
     export: bool,
+    /// The write-intent bitmap instead: of members, or of a bitmap's own file
+    #[arg(short = 'X', long, conflicts_with_all = ["brief", "export"])]
+    bitmap: bool,
     /// Logical block of members that are regular files, 512 or 4096 bytes
     #[arg(long, value_name = "BYTES", value_parser = block_size)]
     logical_block_size: Option<u32>,
@@ -73,6 +77,9 @@ impl Fields {
 
 /// Runs it.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    if args.bitmap {
+        return bitmap::run(&args.members, args.logical_block_size, args.json);
+    }
     let mut all = Vec::new();
     let mut exit = Exit::Done;
     for path in &args.members {

@@ -32,6 +32,8 @@ const MAY_WRITE: &[&str] = &[
 const WAYS: &[&[&str]] = &[
     &["examine"],
     &["examine", "--json"],
+    ["examine", "--json"],
+    &["examine", "--bitmap"],
     &["detail"],
     &["detail", "--json"],
     &["export", "--output=out"],

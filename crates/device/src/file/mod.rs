@@ -1,6 +1,7 @@
 //! Regular files and block devices.
 
 mod open;
+mod ragged;
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, IoSlice};
@@ -12,6 +13,7 @@ use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
 pub use open::{Direct, OpenOptions};
+pub use ragged::RaggedFile;
 
 use crate::{Device, DeviceError, DeviceInfo, Identity, Operation, Pool};
 

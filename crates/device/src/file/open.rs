@@ -135,7 +135,7 @@ pub(super) fn is_block_device(metadata: &fs::Metadata) -> io::Result<bool> {
     Err(io::Error::new(ErrorKind::InvalidInput, format!("is {what}; a member is a regular file or a block device")))
 }
 
-fn open_file(path: &Path, options: OpenOptions, is_block: bool) -> io::Result<File> {
+pub(super) fn open_file(path: &Path, options: OpenOptions, is_block: bool) -> io::Result<File> {
     let mut open = fs::OpenOptions::new();
     open.read(true).write(options.write);
     if is_block && options.lock {

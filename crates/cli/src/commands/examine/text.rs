@@ -329,6 +329,14 @@ pub fn brief(all: &[Examined]) -> Vec<String> {
 pub struct Lines(String);
 
 impl Lines {
+    pub fn empty() -> Lines {
+        Lines(String::new())
+    }
+
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
     pub fn put(&mut self, label: &str, value: impl Display) {
         self.0 += &format!("\n{label:>15} : {value}");
     }

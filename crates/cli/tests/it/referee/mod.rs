@@ -7,6 +7,7 @@ mod bad_blocks;
 mod bitmaps;
 mod cases;
 mod containers;
+mod examine_bitmap;
 mod guest;
 mod host;
 mod logs;
