@@ -16,6 +16,7 @@ fuzz_target!(|input: &[u8]| {
             description: String::new(),
             size_bytes: SIZE_BYTES,
             read_only: step & 1 != 0,
+            block_bytes: 1,
             preferred_bytes: 4096,
             max_payload_bytes: 32 << 20,
         };

@@ -65,6 +65,8 @@ pub struct Assembly {
     pub geometry: Geometry,
     /// The array's logical block: 1 or 8 sectors.
     pub block: SectorCount,
+    /// The logical block that the superblocks record, in bytes; 0 for none.
+    pub logical_block_bytes: u32,
     /// By slot.
     pub slots: Vec<SlotPlan>,
     /// All that belong: the active ones by slot, then the spares, then those that may be re-added.
@@ -183,6 +185,7 @@ fn assembly(candidates: Vec<Candidate>, judged: Judged, plan: StartPlan, mut ref
     let place = |index: usize| order.iter().position(|&ordered| ordered == index);
     let freshest = &candidates[judged.freshest];
     let (name, array_id) = (array_name(freshest.superblock()), freshest.superblock().array_id);
+    let logical_block_bytes = freshest.superblock().logical_block_bytes;
     let slots = plan.holders.iter().zip(&plan.states);
     let slots = slots.map(|(holder, &state)| SlotPlan { member: holder.and_then(place), state }).collect();
     let places = |indices: &[usize]| indices.iter().filter_map(|&index| place(index)).collect();
@@ -198,6 +201,7 @@ fn assembly(candidates: Vec<Candidate>, judged: Judged, plan: StartPlan, mut ref
     Assembly {
         geometry: plan.geometry,
         block: plan.block,
+        logical_block_bytes,
         slots,
         members: order.iter().filter_map(|&index| candidates[index].take()).collect(),
         spares,

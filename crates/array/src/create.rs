@@ -42,6 +42,8 @@ pub struct CreateRequest {
     pub assume_clean: bool,
     /// By member in the order given, spares last; missing entries are false.
     pub write_mostly: Vec<bool>,
+    /// Logical block to record, 512 or 4096 bytes; `None` for none, as all kernels take it.
+    pub logical_block_bytes: Option<u32>,
     /// Overwrite what the members carry.
     pub force: bool,
     /// Check and plan, but write nothing.
@@ -64,6 +66,7 @@ impl CreateRequest {
             array_id: None,
             assume_clean: false,
             write_mostly: Vec::new(),
+            logical_block_bytes: None,
             force: false,
             dry_run: false,
         }
@@ -160,7 +163,8 @@ fn with_name(error: &uraid_format::CreateError, names: &[String]) -> String {
         Plan::MissingSpare { index }
         | Plan::MemberTooSmall { index, .. }
         | Plan::SizeTooBig { index, .. }
-        | Plan::LogicalBlock { index, .. } => Some(index),
+        | Plan::LogicalBlock { index, .. }
+        | Plan::LargerBlock { index, .. } => Some(index),
         _ => None,
     };
     match index.and_then(|index| names.get(index)) {
@@ -271,6 +275,7 @@ fn spec(slots: usize, spares: usize, members: &[Option<&dyn Device>], request: &
         // Linux takes the whole field for seconds, and then refuses to change an array whose creation lies millennia ahead.
         created_micros: 0,
         assume_clean: request.assume_clean,
+        logical_block_bytes: request.logical_block_bytes.unwrap_or(0),
         members: members.iter().enumerate().map(new_member).collect(),
     }
 }

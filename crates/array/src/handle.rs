@@ -76,6 +76,7 @@ struct Inner {
     capacity: SectorCount,
     block: SectorCount,
     stripe_bytes: u64,
+    recorded_block_bytes: u32,
     read_only: bool,
     pool: Pool,
 }
@@ -129,6 +130,7 @@ impl Array {
             _ => None,
         };
         let capacity = assembly.geometry.capacity();
+        let recorded_block_bytes = assembly.logical_block_bytes;
         let core = Core::new(CoreConfig {
             geometry: assembly.geometry,
             block: assembly.block,
@@ -161,6 +163,7 @@ impl Array {
             capacity,
             block: assembly.block,
             stripe_bytes,
+            recorded_block_bytes,
             read_only,
             pool,
         }))
@@ -176,6 +179,12 @@ impl Array {
     #[must_use]
     pub fn block_bytes(&self) -> u32 {
         u32::try_from(self.0.block.bytes()).expect("a logical block is 512 or 4096 bytes")
+    }
+
+    /// The logical block size that the superblocks record, in bytes; 0 for none.
+    #[must_use]
+    pub fn recorded_block_bytes(&self) -> u32 {
+        self.0.recorded_block_bytes
     }
 
     /// Bytes of data in one stripe: writes of whole stripes read nothing.

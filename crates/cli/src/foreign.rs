@@ -34,7 +34,7 @@ fn is_missing(path: &Path) -> bool {
 /// # Errors
 /// Metadata is damaged, or the disks are not of one container.
 pub fn container(paths: &[PathBuf], which: &WhichArgs, open: OpenOptions) -> anyhow::Result<Option<Container>> {
-    let open = OpenOptions { logical_block_bytes: which.logical_block_size, ..open };
+    let open = OpenOptions { logical_block_bytes: which.member_block_size, ..open };
     let mut disks = Vec::new();
     for (place, path) in paths.iter().enumerate().filter(|(_, path)| !is_missing(path)) {
         let probe = OpenOptions { logical_block_bytes: open.logical_block_bytes, ..OpenOptions::look() };

@@ -41,7 +41,7 @@ pub struct WhichArgs {
     pub uuid: Option<Uuid>,
     /// Logical block of members that are regular files, 512 or 4096 bytes
     #[arg(long, value_name = "BYTES", value_parser = block_size)]
-    pub logical_block_size: Option<u32>,
+    pub member_block_size: Option<u32>,
     /// How to read a RAID0 of unequal members that does not record its layout: original or alternate
     #[arg(short = 'p', long, value_name = "LAYOUT", value_parser = raid0_layout)]
     pub layout: Option<Raid0Layout>,
@@ -128,7 +128,7 @@ pub fn read_alone() -> OpenOptions {
 
 /// Opens and scans all of `paths`, under the overlays of `which` where there are any.
 pub fn scan_all(paths: &[PathBuf], which: &WhichArgs, open: OpenOptions) -> Found {
-    let open = OpenOptions { logical_block_bytes: which.logical_block_size, ..open };
+    let open = OpenOptions { logical_block_bytes: which.member_block_size, ..open };
     let mut found = Found { candidates: Vec::new(), refused: Vec::new() };
     let patience = Instant::now() + LAST_BREATH;
     for path in paths {

@@ -1,7 +1,7 @@
 //! From bytes to a [`Superblock`]: every number checked against the member and the others.
 
 use core::fmt::Display;
-use core::ops::Range;
+use core::ops::{Range, RangeInclusive};
 
 use uraid_types::{Layout, Level, SECTOR_BYTES, Sector, SectorCount, Slot};
 use uuid::Uuid;
@@ -30,6 +30,9 @@ const JOURNAL_BLOCK_SECTORS: u64 = 8;
 
 /// Largest `bblog_shift` that makes sense: units of 32 MiB.
 const MAX_BAD_BLOCK_SHIFT: u8 = 16;
+
+/// Logical blocks that a kernel may have recorded: up to its own page, which is 64 KiB at most (admin-guide/md.rst).
+const LOGICAL_BLOCKS: RangeInclusive<u32> = 512..=64 << 10;
 
 /// `MD_DISK_ROLE_*` of the header.
 const ROLE_SPARE: u16 = 0xffff;
@@ -179,8 +182,9 @@ impl Checker<'_> {
             return Err(self.fail(Kind::Padding, (name, offset + index), self.head.pad3[index], 0));
         }
         let logical_block = self.head.logical_block_size.get();
-        if logical_block != 0 && !(logical_block.is_power_of_two() && logical_block >= 512) {
-            return Err(self.fail(Kind::LogicalBlock, field!(logical_block_size), logical_block, "0 or a power of two from 512"));
+        if logical_block != 0 && !(logical_block.is_power_of_two() && LOGICAL_BLOCKS.contains(&logical_block)) {
+            let expected = format_args!("0 or a power of two from {} to {}", LOGICAL_BLOCKS.start(), LOGICAL_BLOCKS.end());
+            return Err(self.fail(Kind::LogicalBlock, field!(logical_block_size), logical_block, expected));
         }
         Ok(())
     }

@@ -49,7 +49,7 @@ pub enum SuperErrorKind {
     Role,
     /// `dev_number` is beyond the table of roles.
     DevNumber,
-    /// A logical block size that is no power of two of at least 512.
+    /// A logical block size that is no power of two of 512 bytes to 64 KiB.
     LogicalBlock,
 }
 

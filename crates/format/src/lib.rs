@@ -37,6 +37,7 @@
 //!     created_micros: 0,
 //!     preferred_minor: 0,
 //!     assume_clean: false,
+//!     logical_block_bytes: 0,
 //!     members: vec![member(2), member(3), member(4)],
 //! };
 //! let plan = spec.plan()?;

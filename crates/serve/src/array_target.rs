@@ -56,6 +56,10 @@ impl Target for ArrayTarget {
         self.0.block_bytes()
     }
 
+    fn told_block_bytes(&self) -> u32 {
+        self.0.recorded_block_bytes().max(1)
+    }
+
     fn preferred_bytes(&self) -> u32 {
         let largest = self.0.stripe_bytes().clamp(u64::from(self.block_bytes()), MAX_PREFERRED_BYTES);
         1 << largest.ilog2()

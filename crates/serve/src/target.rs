@@ -15,6 +15,11 @@ pub trait Target: Send + Sync {
     /// The smallest unit that [`Target::submit`] takes: 512 or 4096; 1 for a [`ByteTarget`](crate::ByteTarget).
     fn block_bytes(&self) -> u32;
 
+    /// What clients are told to keep to: the logical block size that the array records, else 1. Smaller requests are served too.
+    fn told_block_bytes(&self) -> u32 {
+        1
+    }
+
     /// The size of request that it serves best, a power of two: a chunk or a stripe.
     fn preferred_bytes(&self) -> u32;
 

@@ -141,6 +141,7 @@ impl Setup {
             created_seconds: 1_700_000_000,
             created_micros: 0,
             assume_clean: self.assume_clean,
+            logical_block_bytes: 0,
             members: (0..count).map(member).collect(),
         };
         let plan = spec.plan().map_err(|error| format!("no plan for {self:?}: {error}"))?;

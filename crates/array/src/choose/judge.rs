@@ -290,6 +290,7 @@ impl<'a> Judge<'a> {
             ("chunk", own.chunk.to_string(), newest.chunk.to_string()),
             ("number of slots", own.raid_disks.to_string(), newest.raid_disks.to_string()),
             ("used size", own.used_size.to_string(), newest.used_size.to_string()),
+            ("logical block", own.logical_block_bytes.to_string(), newest.logical_block_bytes.to_string()),
         ];
         let (field, found, expected) = fields.into_iter().find(|(_, found, expected)| found != expected)?;
         Some(RefusedReason::Disagrees { field, found, expected, newest: self.newest_name() })

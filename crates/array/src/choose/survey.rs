@@ -28,6 +28,8 @@ pub struct ArraySurvey {
     pub raid_disks: u16,
     /// Sectors used of each member; 0 for linear and RAID0.
     pub used_size: SectorCount,
+    /// The logical block that the superblocks record, in bytes; 0 for none.
+    pub logical_block_bytes: u32,
     /// The array's size; `None` when it cannot be known from the members at hand.
     pub capacity: Option<SectorCount>,
     /// Creation, seconds since 1970.
@@ -126,6 +128,7 @@ fn survey_one(candidates: &[Candidate]) -> ArraySurvey {
         chunk: newest.chunk,
         raid_disks: newest.raid_disks,
         used_size: newest.used_size,
+        logical_block_bytes: newest.logical_block_bytes,
         capacity: geometry.as_ref().map(Geometry::capacity),
         created_seconds: newest.created_seconds,
         updated_seconds: newest.updated_seconds,

@@ -182,6 +182,7 @@ impl Container {
         Assembly {
             geometry,
             block: SectorCount(u64::from(largest) / SECTOR_BYTES),
+            logical_block_bytes: 0,
             write_mostly: vec![false; slots.len()],
             slots,
             events: self.metadata().generation().into(),

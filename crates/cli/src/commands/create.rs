@@ -70,6 +70,9 @@ pub struct Args {
     member_size: Option<u64>,
     /// Logical block of members that are regular files, 512 or 4096 bytes
     #[arg(long, value_name = "BYTES", value_parser = block_size)]
+    member_block_size: Option<u32>,
+    /// Record that the array has logical blocks of this size, 512 or 4096 bytes: only kernels from 6.19 on take such an array
+    #[arg(long, value_name = "BYTES", value_parser = block_size)]
     logical_block_size: Option<u32>,
     /// Overwrite whatever the members carry
     #[arg(short, long)]
@@ -164,6 +167,7 @@ fn request(args: &Args) -> anyhow::Result<CreateRequest> {
         array_id: args.uuid,
         assume_clean: args.assume_clean,
         write_mostly: args.members.write_mostly.clone(),
+        logical_block_bytes: args.logical_block_size,
         force: args.force,
         dry_run: args.dry_run,
         ..CreateRequest::new(args.level)
@@ -227,7 +231,7 @@ fn open_or_make(args: &Args, path: &Path, made: &mut MadeFiles) -> anyhow::Resul
     let is_there = MemberPath::new(path).medium.symlink_metadata().is_ok();
     match args.member_size {
         Some(size_bytes) if !is_there && args.dry_run => {
-            let block_bytes = u64::from(args.logical_block_size.unwrap_or(512));
+            let block_bytes = u64::from(args.member_block_size.unwrap_or(512));
             let size_bytes = size_bytes - size_bytes % block_bytes;
             return Ok(Arc::new(MemoryDevice::new(path.display().to_string(), size_bytes, block_bytes as u32)));
         }
@@ -238,7 +242,7 @@ fn open_or_make(args: &Args, path: &Path, made: &mut MadeFiles) -> anyhow::Resul
         _ => {}
     }
     let how = if args.dry_run { OpenOptions::look() } else { OpenOptions::own() };
-    let opened = open_member(path, OpenOptions { logical_block_bytes: args.logical_block_size, ..how });
+    let opened = open_member(path, OpenOptions { logical_block_bytes: args.member_block_size, ..how });
     opened.map_err(|error| with_hint(error, is_there || args.member_size.is_some()))
 }
 
@@ -268,6 +272,9 @@ fn report(args: &Args, created: &Created) -> anyhow::Result<()> {
     for (name, what) in &created.overwritten {
         let verb = if created.written { "was overwritten" } else { "would be overwritten" };
         note(format_args!("{name}: {what} {verb}"));
+    }
+    for warning in plan::warnings(created) {
+        note(warning);
     }
     if args.json {
         say_json("create", &plan::Report::new(created, &args.name))

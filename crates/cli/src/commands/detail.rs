@@ -153,6 +153,9 @@ fn at_rest_text(array: &ArraySurvey) -> String {
     if !array.chunk.is_zero() {
         lines.put("Chunk Size", human_bytes(array.chunk.bytes()));
     }
+    if array.logical_block_bytes != 0 {
+        lines.put("Logical Block", format!("{} bytes", array.logical_block_bytes));
+    }
     if let Some((set, bits)) = array.bitmap_bits {
         lines.put("Bitmap", format!("{set} of {bits} bits set"));
     }
@@ -260,6 +263,8 @@ struct AtRest<'a> {
     chunk_bytes: u64,
     raid_disks: u16,
     used_bytes_per_member: u64,
+    /// As the superblocks record it; 0 for none.
+    logical_block_bytes: u32,
     /// `null` when it cannot be known from these members.
     size_bytes: Option<u64>,
     created_seconds: u64,
@@ -311,6 +316,7 @@ impl<'a> AtRest<'a> {
             chunk_bytes: array.chunk.bytes(),
             raid_disks: array.raid_disks,
             used_bytes_per_member: array.used_size.bytes(),
+            logical_block_bytes: array.logical_block_bytes,
             size_bytes: array.capacity.map(|size| size.bytes()),
             created_seconds: array.created_seconds,
             updated_seconds: array.updated_seconds,

@@ -35,7 +35,7 @@ pub struct Args {
     bitmap: bool,
     /// Logical block of members that are regular files, 512 or 4096 bytes
     #[arg(long, value_name = "BYTES", value_parser = block_size)]
-    logical_block_size: Option<u32>,
+    member_block_size: Option<u32>,
     /// Print a report as JSON
     #[arg(long)]
     json: bool,
@@ -83,7 +83,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut all = Vec::new();
     let mut exit = Exit::Done;
     for path in &args.members {
-        match examine(path, args.logical_block_size) {
+        match examine(path, args.member_block_size) {
             Ok(found) => {
                 // A disk whose partitions hold members is none itself.
                 let of_members = if found.len() > 1 { &found[1..] } else { &found[..] };

@@ -305,10 +305,10 @@ fn resync_does_what_is_due() {
 #[test]
 fn blocks_of_4096_bytes_are_carried_through() {
     let lab = Lab::new();
-    let create = ["create", "-l", "5", "--logical-block-size", "4096", "--member-size", "8M", "--assume-clean", "a", "b", "c"];
+    let create = ["create", "-l", "5", "--member-block-size", "4096", "--member-size", "8M", "--assume-clean", "a", "b", "c"];
     lab.ok(&create);
     std::fs::write(lab.path("in"), pattern(100_001, 4)).unwrap();
-    let blocks = ["--logical-block-size", "4096", "a", "b", "c"];
+    let blocks = ["--member-block-size", "4096", "a", "b", "c"];
     lab.ok(&[&["import", "-i", "in", "--offset", "513"], &blocks[..]].concat());
     lab.ok(&[&["export", "-o", "out", "--offset", "513", "--length", "100001"], &blocks[..]].concat());
     assert!(std::fs::read(lab.path("out")).unwrap() == pattern(100_001, 4));

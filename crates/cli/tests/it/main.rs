@@ -5,6 +5,7 @@
 mod adversary;
 mod at_rest;
 mod bad_input;
+mod block_size;
 mod clients;
 mod crash;
 mod images;

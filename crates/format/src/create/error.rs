@@ -147,6 +147,22 @@ pub enum CreateError {
         /// Its block.
         bytes: u32,
     },
+    /// A logical block to record that uraid could not serve.
+    #[error("a logical block of {bytes} bytes cannot be recorded; only 512 and 4096 will do")]
+    RecordedBlock {
+        /// The size asked for.
+        bytes: u32,
+    },
+    /// A member with larger blocks than the array is to have.
+    #[error("member {index} has logical blocks of {bytes} bytes; the array's cannot be of {recorded}")]
+    LargerBlock {
+        /// Which.
+        index: usize,
+        /// Its block.
+        bytes: u32,
+        /// The array's.
+        recorded: u32,
+    },
     /// What version 0.90 cannot record.
     #[error("metadata 0.90 {what}; use 1.2, or 1.0 to keep the superblock at the end")]
     Version090 {

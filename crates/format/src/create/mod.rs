@@ -45,6 +45,8 @@ pub struct CreateSpec {
     pub created_micros: u32,
     /// Take what lies on the members for consistent: no resync.
     pub assume_clean: bool,
+    /// Logical block of the array to record, 512 or 4096 bytes; 0 for none. Linux takes such a superblock from 6.19 on only.
+    pub logical_block_bytes: u32,
     /// The members by slot, `None` for a missing one, then the spares.
     pub members: Vec<Option<NewMember>>,
 }

@@ -110,7 +110,7 @@ impl Placement {
             let short = self.data_offset.0.saturating_add(least) - end;
             return Err(CreateError::MemberTooSmall { index, sectors: member.0, needed: member.0.saturating_add(short), short });
         }
-        Ok(SectorCount(room))
+        Ok(SectorCount(room).round_down(SectorCount(u64::from(spec.logical_block_bytes / 512).max(1))))
     }
 
     /// The superblock's sector on a member of `member` sectors that [`Placement::data_size`] accepted.
@@ -192,6 +192,7 @@ mod tests {
             created_seconds: 0,
             created_micros: 0,
             assume_clean: true,
+            logical_block_bytes: 0,
             members: Vec::new(),
         }
     }

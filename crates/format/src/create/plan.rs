@@ -163,8 +163,17 @@ impl CreateSpec {
         }
         let blocks =
             self.members.iter().enumerate().filter_map(|(index, member)| Some((index, member.as_ref()?.logical_block_bytes)));
-        if let Some((index, bytes)) = blocks.into_iter().find(|(_, bytes)| ![512, 4096].contains(bytes)) {
+        let mut blocks = blocks.into_iter();
+        if let Some((index, bytes)) = blocks.clone().find(|(_, bytes)| ![512, 4096].contains(bytes)) {
             return Err(CreateError::LogicalBlock { index, bytes });
+        }
+        let recorded = self.logical_block_bytes;
+        if ![0, 512, 4096].contains(&recorded) {
+            return Err(CreateError::RecordedBlock { bytes: recorded });
+        }
+        match blocks.find(|(_, bytes)| recorded != 0 && *bytes > recorded) {
+            Some((index, bytes)) => return Err(CreateError::LargerBlock { index, bytes, recorded }),
+            None => {}
         }
         Ok(())
     }
@@ -177,6 +186,9 @@ impl CreateSpec {
         }
         if self.data_offset.is_some_and(|offset| offset != Sector(0)) {
             return cannot("has its data at the start of each member");
+        }
+        if self.logical_block_bytes != 0 {
+            return cannot("has no place for a logical block size");
         }
         if self.chunk.bytes() > u64::from(u32::MAX) {
             return cannot("counts chunks in 32 bits of bytes");
@@ -301,7 +313,7 @@ impl CreateSpec {
             events: 1,
             resync_offset: (start == Start::Resync).then_some(Sector(0)),
             roles,
-            logical_block_bytes: 0,
+            logical_block_bytes: self.logical_block_bytes,
         };
         let zones_named = matches!(self.layout, Layout::Raid0(Raid0Layout::Original | Raid0Layout::Alternate));
         superblock.set_feature(Feature::Raid0Layout, zones_named);

@@ -30,6 +30,7 @@ fn spec(level: Level, slots: u16) -> CreateSpec {
         created_seconds: 1_700_000_000,
         created_micros: 5,
         assume_clean: false,
+        logical_block_bytes: 0,
         members: vec![member(1 << 17); slots.into()],
     }
 }

@@ -67,6 +67,8 @@ fn each_damage_has_its_name() {
         (12, &[1], Kind::Padding),
         (240, &[1], Kind::Padding),
         (224, &[3], Kind::LogicalBlock),
+        (225, &[1], Kind::LogicalBlock),
+        (226, &[2], Kind::LogicalBlock),
         (144, &[16], Kind::SuperOffset),
         (72, &[7], Kind::Level),
         (76, &[9], Kind::Layout),

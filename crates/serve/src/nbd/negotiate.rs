@@ -83,6 +83,8 @@ pub struct Export {
     pub size_bytes: u64,
     /// Are writes refused?
     pub read_only: bool,
+    /// What clients are told to align to, a power of two of at most 4096; whatever is smaller is served all the same.
+    pub block_bytes: u32,
     /// The size of request that is served best, a power of two from 4096.
     pub preferred_bytes: u32,
     /// Most bytes that one READ or WRITE carries.
@@ -326,7 +328,7 @@ impl Negotiation {
             }
         }
         if wanted.contains(&info::BLOCK_SIZE) {
-            let sizes = [1, export.preferred_bytes, export.max_payload_bytes].map(u32::to_be_bytes);
+            let sizes = [export.block_bytes, export.preferred_bytes, export.max_payload_bytes].map(u32::to_be_bytes);
             inform(info::BLOCK_SIZE, &[&sizes[0], &sizes[1], &sizes[2]]);
         }
         reply(out, option, option_reply::ACK, b"");
@@ -426,6 +428,7 @@ mod tests {
             description: "RAID6".into(),
             size_bytes: 1 << 30,
             read_only: false,
+            block_bytes: 1,
             preferred_bytes: 65536,
             max_payload_bytes: 32 << 20,
         }

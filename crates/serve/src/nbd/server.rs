@@ -148,6 +148,7 @@ impl NbdServer {
             description,
             size_bytes: target.size_bytes(),
             read_only: target.read_only(),
+            block_bytes: target.told_block_bytes(),
             preferred_bytes: preferred(target.preferred_bytes(), limits.payload_bytes),
             max_payload_bytes: limits.payload_bytes,
         };

@@ -101,6 +101,10 @@ impl Target for ByteTarget {
         1
     }
 
+    fn told_block_bytes(&self) -> u32 {
+        self.inner.target.told_block_bytes()
+    }
+
     fn preferred_bytes(&self) -> u32 {
         self.inner.target.preferred_bytes()
     }

@@ -38,6 +38,10 @@ pub struct Report {
     survives: Vec<Survival>,
     members: Vec<MemberReport>,
     overwritten: Vec<Overwritten>,
+    /// The logical block that the superblocks record; 0 for none.
+    logical_block_bytes: u32,
+    /// What the administrator should know.
+    warnings: Vec<String>,
 }
 
 /// So many members lost.
@@ -91,8 +95,24 @@ impl Report {
                 .iter()
                 .map(|(member, what)| Overwritten { member: member.clone(), what: what.to_string() })
                 .collect(),
+            logical_block_bytes: logical_block_bytes(created),
+            warnings: warnings(created),
         }
     }
+}
+
+fn logical_block_bytes(created: &Created) -> u32 {
+    created.plan.members.iter().flatten().next().map_or(0, |member| member.superblock.superblock().logical_block_bytes)
+}
+
+/// What the administrator should know of the new array.
+pub fn warnings(created: &Created) -> Vec<String> {
+    let recorded = logical_block_bytes(created);
+    let warning = format!(
+        "the superblocks record a logical block of {recorded} bytes: Linux before 6.19 refuses such members, since it takes \
+         their byte 224 for padding that must be zero"
+    );
+    if recorded > 0 { vec![warning] } else { Vec::new() }
 }
 
 fn member_report(member: &CreatedMember, plan: &MemberPlan) -> MemberReport {
@@ -133,6 +153,9 @@ pub fn text(created: &Created, name: &str) -> String {
     line("Array Size", kib(created.capacity.bytes()));
     if created.plan.used_size.0 > 0 {
         line("Used Dev Size", kib(created.plan.used_size.bytes()));
+    }
+    if logical_block_bytes(created) > 0 {
+        line("Logical Block", format!("{} bytes", logical_block_bytes(created)));
     }
     line("Version", metadata_name(created).to_owned());
     line("Array UUID", md_uuid(created.array_id));
