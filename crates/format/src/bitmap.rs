@@ -17,7 +17,7 @@ pub use bits::Bitmap;
 pub use fields::BitmapFields;
 
 /// `bitm`.
-const BITMAP_MAGIC: u32 = 0x6d74_6962;
+pub const BITMAP_MAGIC: u32 = 0x6d74_6962;
 
 /// Bytes of the bitmap's superblock: the bits start here.
 pub const BITMAP_SUPER_BYTES: usize = 256;

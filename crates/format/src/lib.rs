@@ -8,6 +8,7 @@
 //! - [`super_offsets`] says where to look, [`RawSuper::parse`] reads and checks, [`RawFields`] and [`RawFields090`] show what fails
 //!   the checks. Whoever uses a [`Superblock`] need not know the version.
 //! - [`RawSuper::update`] and [`RawSuper::to_bytes`] write it again.
+//! - [`Compat`] tells which Linux takes a member.
 //! - [`BitmapSuper`] and [`Bitmap`] are the bitmap, [`parse_bad_blocks`] and [`bad_blocks_to_bytes`] the bad-block log.
 //! - [`read_partitions`] finds what lies where inside an image of a whole disk.
 //! - [`PplHeader`] and [`JournalMeta`] are the logs of writes that were under way.
@@ -55,6 +56,7 @@
 mod bad_blocks;
 mod bitmap;
 mod check;
+mod compat;
 mod crc32;
 mod create;
 mod domain;
@@ -70,7 +72,8 @@ mod superblock;
 mod v090;
 
 pub use bad_blocks::{BadBlocksError, bad_blocks_to_bytes, parse_bad_blocks};
-pub use bitmap::{BITMAP_SUPER_BYTES, Bitmap, BitmapError, BitmapFields, BitmapSuper, BitmapVersion, bits_for};
+pub use bitmap::{BITMAP_MAGIC, BITMAP_SUPER_BYTES, Bitmap, BitmapError, BitmapFields, BitmapSuper, BitmapVersion, bits_for};
+pub use compat::{Compat, KernelVersion, Need};
 pub use create::{BitmapSpec, CreateError, CreatePlan, CreateSpec, MemberArea, MemberPlan, NewMember};
 pub use domain::{ArrayId, ByteOrder, DeviceFlags, Feature, MAX_DEVICES_090, MetadataVersion, PplArea, Role, Superblock};
 pub use error::{SuperError, SuperErrorKind};

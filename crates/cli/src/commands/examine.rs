@@ -1,6 +1,7 @@
 //! `uraid examine`: what each member's metadata says, whether or not it can be used.
 
 mod bitmap;
+mod compat;
 mod fields090;
 mod report;
 mod text;
@@ -11,8 +12,10 @@ use std::sync::Arc;
 use uraid_array::foreign::{Container, ForeignDisk, look};
 use uraid_array::{Candidate, RefusedReason, open_member, partition_members, partitions, scan};
 use uraid_device::{Device, DeviceError, OpenOptions, Pool};
-use uraid_format::{MetadataVersion, PartitionTable, RawFields, RawFields090, RawSuper, SUPER_BYTES, super_offsets};
-use uraid_types::{Sector, SectorCount};
+use uraid_format::{
+    BITMAP_MAGIC, Feature, MetadataVersion, PartitionTable, RawFields, RawFields090, RawSuper, SUPER_BYTES, super_offsets,
+};
+use uraid_types::{SECTOR_BYTES, Sector, SectorCount};
 
 use crate::foreign;
 use crate::members::block_size;
@@ -33,6 +36,9 @@ pub struct Args {
     /// The write-intent bitmap instead: of members, or of a bitmap's own file
     #[arg(short = 'X', long, conflicts_with_all = ["brief", "export"])]
     bitmap: bool,
+    /// From which Linux on each member assembles, and what stands in the way of older ones
+    #[arg(long, conflicts_with_all = ["brief", "export", "bitmap"])]
+    compat: bool,
     /// Logical block of members that are regular files, 512 or 4096 bytes
     #[arg(long, value_name = "BYTES", value_parser = block_size)]
     member_block_size: Option<u32>,
@@ -58,6 +64,8 @@ pub struct Examined {
 struct Found {
     version: MetadataVersion,
     fields: Fields,
+    /// The version of the internal bitmap, as its own superblock has it.
+    bitmap_version: Option<u32>,
     /// Why it cannot be used.
     problem: Option<String>,
 }
@@ -73,12 +81,36 @@ impl Fields {
         let version_1 = || RawFields::read(bytes).map(|fields| Fields::V1(Box::new(fields)));
         RawFields090::read(bytes).map(|fields| Fields::V090(Box::new(fields))).or_else(version_1)
     }
+
+    /// Where the internal bitmap of the superblock at `super_byte` begins, if it has one.
+    fn bitmap_byte(&self, super_byte: u64) -> Option<u64> {
+        match self {
+            Fields::V1(fields) if fields.feature_map & Feature::Bitmap as u32 == 0 => None,
+            Fields::V1(fields) => super_byte.checked_add_signed(i64::from(fields.bitmap_offset) * SECTOR_BYTES as i64),
+            Fields::V090(fields) => (fields.state & BITMAP_PRESENT_090 != 0).then_some(super_byte + SUPER_BYTES as u64),
+        }
+    }
+}
+
+/// Bit 8 of `state` in version 0.90.
+const BITMAP_PRESENT_090: u32 = 1 << 8;
+
+/// The version in the bitmap's superblock at `byte`, whether or not the rest of it makes sense; `None` where there is none.
+fn bitmap_version(device: &dyn Device, byte: Option<u64>) -> Result<Option<u32>, DeviceError> {
+    let size_bytes = device.info().size_bytes;
+    let from = byte.map(|byte| byte - byte % SUPER_BYTES as u64).filter(|from| from + SUPER_BYTES as u64 <= size_bytes);
+    let (Some(byte), Some(from)) = (byte, from) else { return Ok(None) };
+    let mut bytes = Pool::new(0).take(SUPER_BYTES);
+    device.read_at(from, &mut bytes)?;
+    let word = |at: usize| bytes.get(at..at + 4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
+    let start = (byte - from) as usize;
+    Ok(word(start).filter(|&magic| magic == BITMAP_MAGIC).and_then(|_| word(start + 4)))
 }
 
 /// Runs it.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.bitmap {
-        return bitmap::run(&args.members, args.logical_block_size, args.json);
+        return bitmap::run(&args.members, args.member_block_size, args.json);
     }
     let mut all = Vec::new();
     let mut exit = Exit::Done;
@@ -98,7 +130,11 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
             }
         }
     }
-    if args.json {
+    if args.compat && args.json {
+        say_json("examine-compat", &compat::Report::new(&all))?;
+    } else if args.compat {
+        all.iter().map(compat::text).try_for_each(say)?;
+    } else if args.json {
         say_json("examine", &report::Report::new(&all))?;
     } else if args.brief {
         text::brief(&all).iter().try_for_each(say)?;
@@ -131,7 +167,8 @@ fn examine_one(device: Arc<dyn Device>) -> Result<Examined, DeviceError> {
         if let Some(fields) = Fields::read(&bytes) {
             let at = Sector(SectorCount::floor_bytes(offset_bytes).0);
             let problem = RawSuper::parse(&bytes, at, SectorCount::floor_bytes(size_bytes)).err().map(|error| error.to_string());
-            superblocks.push(Found { version, fields, problem });
+            let bitmap_version = bitmap_version(&*device, fields.bitmap_byte(offset_bytes))?;
+            superblocks.push(Found { version, fields, bitmap_version, problem });
         }
     }
     let mut scanned = scan(Arc::clone(&device)).map_err(|refused| refused.reason);

@@ -32,7 +32,7 @@ const MAY_WRITE: &[&str] = &[
 const WAYS: &[&[&str]] = &[
     &["examine"],
     &["examine", "--json"],
-    ["examine", "--json"],
+    &["examine", "--compat"],
     &["examine", "--bitmap"],
     &["detail"],
     &["detail", "--json"],

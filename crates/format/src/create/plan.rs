@@ -171,9 +171,8 @@ impl CreateSpec {
         if ![0, 512, 4096].contains(&recorded) {
             return Err(CreateError::RecordedBlock { bytes: recorded });
         }
-        match blocks.find(|(_, bytes)| recorded != 0 && *bytes > recorded) {
-            Some((index, bytes)) => return Err(CreateError::LargerBlock { index, bytes, recorded }),
-            None => {}
+        if let Some((index, bytes)) = blocks.find(|(_, bytes)| recorded != 0 && *bytes > recorded) {
+            return Err(CreateError::LargerBlock { index, bytes, recorded });
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Tests of the crate from outside: against superblocks that the real md wrote, against damage, and plans for new arrays.
 
+mod compat;
 mod create;
 mod damage;
 mod fixtures;

@@ -6,6 +6,7 @@ mod agree;
 mod bad_blocks;
 mod bitmaps;
 mod cases;
+mod compat;
 mod containers;
 mod examine_bitmap;
 mod guest;
