@@ -33,7 +33,7 @@ fn each_fixture_asks_for_the_kernel_that_its_newest_part_came_with() {
         ("raid5-1.2-recovering", None, "2.6.18"),
         ("raid1-1.2-bad-blocks", None, "3.1"),
         ("raid5-1.2-journal-device", None, "4.4"),
-        ("raid5-1.2-ppl", None, "4.14"),
+        ("raid5-1.2-ppl", None, "4.12"),
         ("raid0-1.2", None, "5.4"),
         ("linear-1.2", None, "2.6.10"),
     ] {
