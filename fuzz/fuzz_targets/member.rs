@@ -29,10 +29,11 @@ fuzz_target!(|input: &[u8]| {
     device.write_at(at, &image).expect("memory takes it");
     bounded(MOST_BYTES, || match scan(Arc::new(device)) {
         Ok(candidate) => {
-            let _ = survey(std::slice::from_ref(&candidate));
+            let _ = survey(std::slice::from_ref(&candidate), &AssembleOptions::default(), None);
             for force in [false, true] {
-                let options = AssembleOptions { force, run: force, read_only: true, ..AssembleOptions::default() };
-                let _ = assemble(vec![candidate.clone()], &options).map_err(|error| assert!(!error.to_string().is_empty()));
+                let options =
+                    AssembleOptions { force, run: force, invalid_backup: force, read_only: true, ..AssembleOptions::default() };
+                let _ = assemble(vec![candidate.clone()], &options, None).map_err(|error| assert!(!error.to_string().is_empty()));
             }
         }
         Err(refused) => assert!(!refused.to_string().is_empty()),

@@ -4,19 +4,21 @@ mod bitmap;
 mod judge;
 mod logs;
 mod problem;
+mod reshape;
 mod start;
 mod survey;
 
 pub use problem::{AssembleError, AssembleProblem};
+pub use reshape::{ReshapePart, ReshapeSource, Reshaping};
 pub use survey::{ArraySurvey, SlotStanding, SlotSurvey, survey};
 
 use uraid_engine::{BitmapConfig, MemberState};
-use uraid_format::{ArrayId, Bitmap, BitmapSuper, MetadataVersion, Superblock};
+use uraid_format::{ArrayId, BackupHead, Bitmap, BitmapSuper, MetadataVersion, Superblock};
 use uraid_geometry::Geometry;
 use uraid_types::{Raid0Layout, Sector, SectorCount};
 use uuid::Uuid;
 
-use crate::{Candidate, Refused, RefusedReason};
+use crate::{Backup, Candidate, Refused, RefusedReason};
 use judge::{Judged, Verdict, judge};
 use start::StartPlan;
 
@@ -35,6 +37,8 @@ pub struct AssembleOptions {
     pub uuid: Option<Uuid>,
     /// How to read a RAID0 that does not record its layout.
     pub raid0_layout: Option<Raid0Layout>,
+    /// Read an array that was being reshaped in place without the backup of what was overwritten last.
+    pub invalid_backup: bool,
 }
 
 /// One slot of the array.
@@ -109,16 +113,37 @@ pub struct Assembly {
     pub name: String,
     /// The array's UUID.
     pub array_id: ArrayId,
+    /// The other shape that parts of the array are in, while it is being reshaped.
+    pub reshape: Option<Box<Reshaping>>,
+    /// The backup file that parts of it are read from.
+    pub backup: Option<Backup>,
 }
 
 /// Decides what to start. Asks no device anything but what it is.
 ///
-/// `force` implies `run`.
+/// `force` implies `run`. An array that is being reshaped has two shapes; what was overwritten last is in the backup file, whose head
+/// is `backup`.
 ///
 /// # Errors
 /// [`AssembleError`] says why it cannot be started, slot by slot where that helps, and what would do.
-pub fn choose(candidates: Vec<Candidate>, options: &AssembleOptions) -> Result<Assembly, AssembleError> {
-    let (candidates, mut refused) = of_one_array(candidates, options)?;
+pub fn choose(
+    candidates: Vec<Candidate>,
+    options: &AssembleOptions,
+    backup: Option<&BackupHead>,
+) -> Result<Assembly, AssembleError> {
+    let (candidates, refused) = of_one_array(candidates, options)?;
+    match reshape::Shapes::of(&candidates) {
+        Some(shapes) => shapes.choose(refused, options, backup),
+        None => choose_shape(candidates, refused, options),
+    }
+}
+
+/// As [`choose`], of members that are in one shape.
+fn choose_shape(
+    candidates: Vec<Candidate>,
+    mut refused: Vec<Refused>,
+    options: &AssembleOptions,
+) -> Result<Assembly, AssembleError> {
     let judged = judge(&candidates, options.force);
     match start::plan(&candidates, &judged, options) {
         Ok(plan) => Ok(assembly(candidates, judged, plan, refused)),
@@ -223,6 +248,8 @@ fn assembly(candidates: Vec<Candidate>, judged: Judged, plan: StartPlan, mut ref
         dirty: plan.dirty,
         name,
         array_id,
+        reshape: None,
+        backup: None,
     }
 }
 

@@ -13,8 +13,9 @@ use uraid_types::{Sector, SectorCount, Slot};
 use uuid::Uuid;
 
 use crate::core::{Command, CommandError, Core, CoreConfig, CoreMember, NewMember, Status};
+use crate::layers::Layers;
 use crate::pump::{Message, Pump, Reply};
-use crate::{Assembly, Candidate, RefusedReason, open_member, scan, signature};
+use crate::{Assembly, Candidate, RefusedReason, Reshaping, open_member, scan, signature};
 
 /// Default for [`RunOptions::cache_bytes`]: 32 MiB.
 pub const DEFAULT_CACHE_BYTES: usize = 32 << 20;
@@ -79,6 +80,8 @@ struct Inner {
     recorded_block_bytes: u32,
     read_only: bool,
     pool: Pool,
+    /// Where its parts are, while it is being reshaped.
+    layers: Option<Layers>,
 }
 
 impl Drop for Inner {
@@ -105,6 +108,12 @@ impl Array {
     /// When the system has no thread left.
     #[must_use]
     pub fn start(assembly: Assembly, options: &RunOptions) -> Array {
+        let layers = assembly.reshape.map(|reshaping| {
+            let Reshaping { other, parts, status } = *reshaping;
+            let degraded = other.degraded;
+            let pool = Pool::new(0);
+            Layers { other: Array::start(other, options), parts, backup: assembly.backup, status, degraded, pool }
+        });
         let read_only = options.read_only || assembly.read_only_because.is_some();
         let pool = Pool::new(options.cache_bytes);
         let mut queue = uraid_device::queue(&options.queue);
@@ -166,6 +175,7 @@ impl Array {
             recorded_block_bytes,
             read_only,
             pool,
+            layers,
         }))
     }
 
@@ -207,6 +217,15 @@ impl Array {
 
     /// Takes a request; `reply` is called once, on the array's thread.
     pub fn submit(&self, request: Request, reply: Reply) {
+        match (&self.0.layers, request) {
+            (Some(layers), Request::Read { start, len }) => {
+                layers.read(start, len, reply, |request, reply| self.send(request, reply));
+            }
+            (_, request) => self.send(request, reply),
+        }
+    }
+
+    fn send(&self, request: Request, reply: Reply) {
         match self.0.messages.send(Message::Request { request, reply }) {
             Ok(()) => self.0.waker.wake(),
             Err(unsent) => {
@@ -262,7 +281,11 @@ impl Array {
         let (answer, status) = bounded(1);
         self.0.messages.send(Message::Status { answer }).ok()?;
         self.0.waker.wake();
-        status.recv().ok()
+        let status = status.recv().ok()?;
+        let Some(layers) = &self.0.layers else { return Some(status) };
+        // What is not there in one of the shapes is not there.
+        let degraded = status.degraded.max(layers.degraded);
+        Some(Status { reshape: Some(layers.status.clone()), degraded, ..status })
     }
 
     /// Carries a command out.
@@ -363,6 +386,9 @@ impl Array {
 
     /// Finishes what is under way, makes it durable, marks the array clean and ends its thread.
     pub fn stop(&self) {
+        if let Some(layers) = &self.0.layers {
+            layers.other.stop();
+        }
         self.ask(Message::Shutdown);
         join(&self.0.thread);
     }

@@ -3,12 +3,14 @@
 //! Metadata decisions are pure (`choose`, [`core`]); the thread that pumps them ([`Array`]) does the I/O. It may not know of front
 //! ends, nor of how blocks are computed.
 
+mod backup;
 mod bitmap_file;
 mod choose;
 pub mod core;
 mod create;
 pub mod foreign;
 mod handle;
+mod layers;
 mod member;
 mod probe;
 mod pump;
@@ -19,10 +21,11 @@ mod signature;
 #[cfg(test)]
 mod testing;
 
+pub use backup::{Backup, BackupProblem};
 pub use bitmap_file::{BitmapFile, BitmapFileError, SeenBitmap, is_bitmap_file, look_at_bitmap};
 pub use choose::{
-    ArraySurvey, AssembleError, AssembleOptions, AssembleProblem, Assembly, Replay, SlotPlan, SlotStanding, SlotSurvey, choose,
-    survey,
+    ArraySurvey, AssembleError, AssembleOptions, AssembleProblem, Assembly, Replay, ReshapePart, ReshapeSource, Reshaping,
+    SlotPlan, SlotStanding, SlotSurvey, choose, survey,
 };
 pub use create::{CreateError, CreateRequest, Created, CreatedMember, create};
 pub use member::{MemberPath, open_member, partition_members, partitions};

@@ -132,6 +132,7 @@ mod tests {
             up: "U_U".into(),
             sync: Some(sync),
             last_sync: None,
+            reshape: None,
             ios: Default::default(),
             bitmap: None,
         };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use uraid_array::{AssembleOptions, Assembly, Candidate, MemberPath, Refused, RefusedReason, open_member, scan};
+use uraid_array::{AssembleOptions, Assembly, Backup, Candidate, MemberPath, Refused, RefusedReason, open_member, scan};
 use uraid_device::{Device, DeviceError, OpenOptions};
 use uraid_serve::control as sockets;
 use uraid_types::Raid0Layout;
@@ -51,6 +51,12 @@ pub struct WhichArgs {
     /// Open members for reading only; what is written goes to files in DIR, one a member, and stays there
     #[arg(long, value_name = "DIR")]
     pub overlay: Option<PathBuf>,
+    /// The backup file of a reshape that is part way (mdadm --grow --backup-file)
+    #[arg(long, value_name = "FILE")]
+    pub backup_file: Option<PathBuf>,
+    /// Read an array that was being reshaped in place without its backup file: what was being rewritten may be wrong
+    #[arg(long, conflicts_with = "backup_file")]
+    pub invalid_backup: bool,
     #[command(flatten)]
     pub volume: VolumeArgs,
 }
@@ -63,7 +69,18 @@ impl WhichArgs {
 
     /// `options` for these members.
     pub fn options(&self, options: &AssembleOptions) -> AssembleOptions {
-        AssembleOptions { uuid: self.uuid, raid0_layout: self.layout, ..*options }
+        AssembleOptions { uuid: self.uuid, raid0_layout: self.layout, invalid_backup: self.invalid_backup, ..*options }
+    }
+
+    /// The backup file, if one was given.
+    ///
+    /// # Errors
+    /// It cannot be read, or is none.
+    pub fn backup(&self) -> anyhow::Result<Option<Backup>> {
+        let Some(path) = &self.backup_file else { return Ok(None) };
+        let device = open_member(path, OpenOptions::look())?;
+        let backup = Backup::read(device).with_context(|| format!("--backup-file {}", path.display()))?;
+        Ok(Some(backup))
     }
 }
 
@@ -197,7 +214,7 @@ pub fn assemble(paths: &[PathBuf], which: &WhichArgs, open: OpenOptions, options
         return Ok(assembly);
     }
     let left_out = || found.refused.iter().map(|refused| format!("\n  left out: {refused}")).collect::<String>();
-    let assembly = uraid_array::assemble(found.candidates, &options)
+    let assembly = uraid_array::assemble(found.candidates, &options, which.backup()?.as_ref())
         .map_err(|error| anyhow::anyhow!("{error}{}", left_out()))
         .context("the array cannot be started")?;
     for refused in found.refused.iter().chain(&assembly.refused) {

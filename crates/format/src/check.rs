@@ -14,7 +14,7 @@ use crate::raw::{HEAD_BYTES, Head, MAX_ROLES, SUPER_MAGIC, checksum};
 use crate::{ByteOrder, DeviceFlags, Feature, MetadataVersion, PplArea, Role, Superblock};
 
 /// Features that change what lies on the members in ways that uraid does not carry out.
-const NEEDS_LATER: [Feature; 4] = [Feature::ReshapeActive, Feature::ReshapeBackwards, Feature::NewOffset, Feature::Clustered];
+const NEEDS_LATER: [Feature; 1] = [Feature::Clustered];
 
 /// The kernel refuses members with less room for data.
 const MIN_DATA_SECTORS: u64 = 10;
@@ -42,9 +42,11 @@ const ROLE_JOURNAL: u16 = 0xfffd;
 /// A field's name and its offset in the superblock.
 macro_rules! field {
     ($name:ident) => {
-        (stringify!($name), core::mem::offset_of!(Head, $name))
+        (stringify!($name), core::mem::offset_of!($crate::raw::Head, $name))
     };
 }
+
+pub(crate) use field;
 
 /// The start of a superblock, and where it was found.
 pub(crate) struct Checker<'a> {
@@ -62,6 +64,7 @@ impl Checker<'_> {
         let version = self.version()?;
         let (level, layout) = self.shape()?;
         self.check_data_area(version, level)?;
+        let reshape = self.reshape(version, level, layout)?;
         self.check_positions(level)?;
         self.check_write_logs(level)?;
         let roles = self.roles()?;
@@ -88,6 +91,7 @@ impl Checker<'_> {
             used_size: SectorCount(head.size.get()),
             chunk: SectorCount(u64::from(head.chunksize.get())),
             raid_disks: head.raid_disks.get() as u16,
+            reshape,
             bitmap_offset,
             ppl,
             data_offset: Sector(head.data_offset.get()),
@@ -111,11 +115,17 @@ impl Checker<'_> {
         })
     }
 
-    fn has(&self, feature: Feature) -> bool {
+    pub(crate) fn has(&self, feature: Feature) -> bool {
         self.head.feature_map.get() & feature as u32 != 0
     }
 
-    fn fail(&self, kind: Kind, field: (&'static str, usize), found: impl Display, expected: impl Display) -> SuperError {
+    pub(crate) fn fail(
+        &self,
+        kind: Kind,
+        field: (&'static str, usize),
+        found: impl Display,
+        expected: impl Display,
+    ) -> SuperError {
         SuperError {
             kind,
             field: field.0,
@@ -226,8 +236,7 @@ impl Checker<'_> {
     fn check_data_area(&self, version: MetadataVersion, level: Level) -> Result<(), SuperError> {
         let head = self.head;
         let (offset, size) = (head.data_offset.get(), head.data_size.get());
-        let end_limit = if version == MetadataVersion::V1_0 { self.at.0 } else { self.member.0 };
-        let start_limit = if version == MetadataVersion::V1_0 { 0 } else { self.own_sectors().end };
+        let Range { start: start_limit, end: end_limit } = self.room_for_data(version);
         if offset < start_limit {
             return Err(self.fail(Kind::DataArea, field!(data_offset), offset, format_args!("at least {start_limit}")));
         }
@@ -253,6 +262,18 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// Sectors of the member where data may lie.
+    pub(crate) fn room_for_data(&self, version: MetadataVersion) -> Range<u64> {
+        if version == MetadataVersion::V1_0 { 0..self.at.0 } else { self.own_sectors().end..self.member.0 }
+    }
+
+    /// Slots of the array, or of the larger of its two shapes.
+    pub(crate) fn slots(&self) -> u32 {
+        let raid_disks = self.head.raid_disks.get();
+        let fewer = self.head.delta_disks.get().min(0).unsigned_abs();
+        if self.has(Feature::ReshapeActive) { raid_disks.saturating_add(fewer) } else { raid_disks }
+    }
+
     /// Recovery and resync positions within what they count.
     fn check_positions(&self, level: Level) -> Result<(), SuperError> {
         let head = self.head;
@@ -262,7 +283,7 @@ impl Checker<'_> {
             return Err(self.fail(Kind::RecoveryOffset, field!(recovery_offset), head.recovery_offset, expected));
         }
         // RAID10 resyncs by array sectors, the others by member sectors.
-        let slots = if level == Level::Raid10 { u64::from(head.raid_disks.get()) } else { 1 };
+        let slots = if level == Level::Raid10 { u64::from(self.slots()) } else { 1 };
         let limit = data_size.saturating_mul(slots);
         let resync = head.resync_offset.get();
         if level.is_redundant() && resync != u64::MAX && resync > limit {
@@ -332,7 +353,7 @@ impl Checker<'_> {
             let expected = format_args!("less than {max_dev} (max_dev)");
             return Err(self.fail(Kind::DevNumber, field!(dev_number), self.head.dev_number, expected));
         }
-        let raid_disks = self.head.raid_disks.get();
+        let raid_disks = self.slots();
         let table = self.table.chunks_exact(2).take(max_dev as usize).enumerate();
         table
             .map(|(index, pair)| match u16::from_le_bytes([pair[0], pair[1]]) {

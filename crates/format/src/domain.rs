@@ -3,6 +3,8 @@
 use uraid_types::{Layout, Level, Sector, SectorCount, Slot};
 use uuid::Uuid;
 
+use crate::Reshape;
+
 /// The array's UUID (`set_uuid`).
 pub type ArrayId = Uuid;
 
@@ -248,8 +250,10 @@ pub struct Superblock {
     pub used_size: SectorCount,
     /// `chunksize`.
     pub chunk: SectorCount,
-    /// `raid_disks`.
+    /// `raid_disks`; of the shape after a reshape, see [`Reshape`].
     pub raid_disks: u16,
+    /// The reshape under way; present with [`Feature::ReshapeActive`].
+    pub reshape: Option<Reshape>,
     /// `bitmap_offset` in sectors from the superblock; present with [`Feature::Bitmap`].
     pub bitmap_offset: Option<i32>,
     /// `ppl`, in the same bytes; present with [`Feature::Ppl`] or [`Feature::MultiplePpls`].

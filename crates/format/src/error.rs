@@ -17,7 +17,7 @@ pub enum SuperErrorKind {
     Checksum,
     /// A bit of `feature_map` without a meaning to uraid.
     UnknownFeature,
-    /// A known feature that this version of uraid does not carry out (reshape, cluster).
+    /// A known feature that this version of uraid does not carry out (cluster).
     NeedsLaterVersion,
     /// Padding that should be 0: a newer feature.
     Padding,
@@ -41,6 +41,8 @@ pub enum SuperErrorKind {
     BadBlockLog,
     /// The PPL or the journal is of no use at this level, beside another log, or where it lies.
     WriteLog,
+    /// A reshape that md does not do, beyond the data, or of which only a part is recorded.
+    Reshape,
     /// `recovery_offset` is beyond the data area.
     RecoveryOffset,
     /// `resync_offset` is beyond the array.
@@ -104,6 +106,7 @@ impl SuperError {
             | Kind::RaidDisks
             | Kind::Chunk
             | Kind::WriteLog
+            | Kind::Reshape
             | Kind::RecoveryOffset
             | Kind::ResyncOffset
             | Kind::Role

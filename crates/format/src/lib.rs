@@ -53,6 +53,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod backup;
 mod bad_blocks;
 mod bitmap;
 mod check;
@@ -68,9 +69,11 @@ mod locate;
 mod partition;
 mod ppl;
 mod raw;
+mod reshape;
 mod superblock;
 mod v090;
 
+pub use backup::{BACKUP_HEAD_BYTES, BackupError, BackupHead, BackupSection};
 pub use bad_blocks::{BadBlocksError, bad_blocks_to_bytes, parse_bad_blocks};
 pub use bitmap::{BITMAP_MAGIC, BITMAP_SUPER_BYTES, Bitmap, BitmapError, BitmapFields, BitmapSuper, BitmapVersion, bits_for};
 pub use compat::{Compat, KernelVersion, Need};
@@ -85,5 +88,6 @@ pub use partition::{
 };
 pub use ppl::{PPL_HEADER_BYTES, PplEntry, PplError, PplHeader};
 pub use raw::{MAX_ROLES, SUPER_BYTES, SUPER_MAGIC};
+pub use reshape::Reshape;
 pub use superblock::{MAX_NAME_BYTES, RawSuper};
 pub use v090::{Descriptor, RawFields090};

@@ -133,6 +133,10 @@ impl RawSuper {
             new.set_feature(Feature::Ppl, false);
             new.set_feature(Feature::MultiplePpls, false);
         }
+        let reshape = new.reshape;
+        new.set_feature(Feature::ReshapeActive, reshape.is_some());
+        new.set_feature(Feature::NewOffset, reshape.is_some_and(|reshape| reshape.new_offset != 0));
+        new.set_feature(Feature::ReshapeBackwards, reshape.is_some_and(|reshape| reshape.backwards));
         match &mut self.bytes {
             Bytes::V1(v1) => v1.write(old, &new),
             Bytes::V090(words) => v090::write(words, old, &new),
@@ -161,6 +165,9 @@ impl V1 {
     }
 
     fn write(&mut self, old: Option<&Superblock>, new: &Superblock) {
+        if differs(old, new, |sb| sb.reshape) {
+            self.write_reshape(new);
+        }
         self.write_array_fields(old, new);
         self.write_member_fields(old, new);
         if differs(old, new, |sb| sb.roles.clone()) {
@@ -171,6 +178,19 @@ impl V1 {
             }
         }
         self.head.sb_csum.set(0);
+    }
+
+    /// Fields of a reshape that has ended keep their bytes, as md leaves them.
+    fn write_reshape(&mut self, new: &Superblock) {
+        let Some(reshape) = new.reshape else { return };
+        let head = &mut self.head;
+        head.new_level.set(new.level.md_number());
+        head.reshape_position.set(reshape.position.0);
+        head.delta_disks.set(reshape.delta_disks);
+        head.new_layout.set(reshape.new_layout.md_number(new.level));
+        // A parsed one has 32 bits, and nobody makes others.
+        head.new_chunk.set(reshape.new_chunk.0 as u32);
+        head.new_offset.set(reshape.new_offset);
     }
 
     fn write_array_fields(&mut self, old: Option<&Superblock>, new: &Superblock) {

@@ -113,9 +113,9 @@ pub fn assemble(disks: &[Disk], usable: impl Fn(usize) -> bool, read_only: bool,
         (0..disks.len()).filter(|&key| usable(key)).filter_map(|key| Some((key, read_super(disks[key].durable())?))).collect();
     let candidates: Vec<Candidate> = found.iter().filter_map(|(key, _)| scan(image(&disks[*key])).ok()).collect();
     let options = AssembleOptions { run: true, read_only, ..AssembleOptions::default() };
-    let assembly = match choose(candidates.clone(), &options) {
+    let assembly = match choose(candidates.clone(), &options, None) {
         Err(error) if matches!(error.problem, AssembleProblem::DirtyDegraded { .. }) => {
-            choose(candidates, &AssembleOptions { force: true, ..options })
+            choose(candidates, &AssembleOptions { force: true, ..options }, None)
         }
         result => result,
     };

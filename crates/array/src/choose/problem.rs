@@ -3,7 +3,7 @@
 use std::fmt;
 
 use uraid_geometry::GeometryError;
-use uraid_types::{Layout, Level, Slot};
+use uraid_types::{Layout, Level, Sector, Slot};
 
 use crate::Refused;
 
@@ -147,6 +147,31 @@ pub enum AssembleProblem {
         /// What is recorded.
         recorded: Layout,
     },
+    /// One of the two shapes of an array that is being reshaped cannot be read.
+    #[error("in its shape {which} the reshape that is part way: {problem}")]
+    InShape {
+        /// `before` or `after`.
+        which: &'static str,
+        /// Why.
+        problem: Box<AssembleProblem>,
+    },
+    /// What a reshape in place has overwritten last is not there.
+    #[error(
+        "the array was being reshaped in place, and has come to array {position}: what lies there may be half overwritten, and {}; \
+         --invalid-backup reads it without, for when the reshape was stopped in peace", backup_words(*.given)
+    )]
+    NeedsBackup {
+        /// Array sector.
+        position: Sector,
+        /// Was a backup given, which does not have it?
+        given: bool,
+    },
+    /// A backup of something else.
+    #[error("the backup file cannot be used: {why}")]
+    Backup {
+        /// Why.
+        why: String,
+    },
     /// Numbers that make no array.
     #[error("{newest} describes an array that cannot be: {error}")]
     Shape {
@@ -167,6 +192,13 @@ pub enum AssembleProblem {
         /// The block.
         block_bytes: u64,
     },
+}
+
+fn backup_words(given: bool) -> &'static str {
+    match given {
+        true => "the backup file does not have it",
+        false => "it is in the backup file of mdadm --grow: give that by --backup-file",
+    }
 }
 
 fn journal_words(stale: Option<&(String, u64)>, events: u64) -> String {

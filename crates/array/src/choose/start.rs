@@ -8,11 +8,12 @@ use uraid_types::{Layout, Raid0Layout, SECTOR_BYTES, Sector, SectorCount, Slot};
 use super::bitmap::Merged;
 use super::judge::{Judged, Verdict, judge};
 use super::logs::Logs;
+use super::reshape::holds_only_parity;
 use super::{AssembleOptions, AssembleProblem};
 use crate::Candidate;
 
 /// Features that change what lies on the members in ways that uraid does not carry out.
-const UNSUPPORTED: [Feature; 4] = [Feature::ReshapeActive, Feature::ReshapeBackwards, Feature::NewOffset, Feature::Clustered];
+const UNSUPPORTED: [Feature; 1] = [Feature::Clustered];
 
 /// How the array starts. Members are indices into the candidates.
 pub(super) struct StartPlan {
@@ -84,7 +85,9 @@ impl<'a> Planner<'a> {
         let level = self.newest.level;
         let dirty = level.is_redundant() && self.newest.resync_offset.is_some();
         let mut logs = Logs::of(self.candidates, self.judged, (&holders, &states), &geometry, dirty, self.options)?;
-        let write_hole = dirty && level.has_parity() && degraded > 0 && !logs.closes_write_hole;
+        let lacks_data = |slot: &Slot| states[slot.index()] != MemberState::InSync && !holds_only_parity(&geometry, *slot);
+        let lost = self.slots().filter(lacks_data).count();
+        let write_hole = dirty && level.has_parity() && lost > 0 && !logs.closes_write_hole;
         if write_hole && !self.options.force {
             return Err(AssembleProblem::DirtyDegraded { level, missing: degraded });
         }

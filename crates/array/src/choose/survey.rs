@@ -1,13 +1,15 @@
 //! The array as a whole, for reports: whatever was found, startable or not.
 
 use uraid_engine::MemberState;
-use uraid_format::{ArrayId, MetadataVersion, Role};
+use uraid_format::{ArrayId, BackupHead, MetadataVersion, Role};
 use uraid_geometry::Geometry;
 use uraid_types::{Layout, Level, Sector, SectorCount, Slot};
 
 use super::judge::{Judged, Verdict, judge};
+use super::reshape::Shapes;
 use super::{AssembleOptions, AssembleProblem, array_ids, array_name, start};
 use crate::Candidate;
+use crate::core::ReshapeStatus;
 
 /// What is known of one array.
 #[derive(Clone, Debug)]
@@ -42,6 +44,8 @@ pub struct ArraySurvey {
     pub freshest: String,
     /// Where a resync would start; `None` for a clean array.
     pub resync_from: Option<Sector>,
+    /// The reshape that it is in.
+    pub reshape: Option<ReshapeStatus>,
     /// By slot.
     pub slots: Vec<SlotSurvey>,
     /// Names of the spares.
@@ -98,14 +102,38 @@ pub enum SlotStanding {
 
 /// Every array among the candidates, in the order of their first members. Never fails.
 #[must_use]
-pub fn survey(candidates: &[Candidate]) -> Vec<ArraySurvey> {
+pub fn survey(candidates: &[Candidate], options: &AssembleOptions, backup: Option<&BackupHead>) -> Vec<ArraySurvey> {
     let own = |id| candidates.iter().filter(|candidate| candidate.superblock().array_id == id).cloned().collect::<Vec<_>>();
-    array_ids(candidates).into_iter().map(|id| survey_one(&own(id))).collect()
+    array_ids(candidates).into_iter().map(|id| survey_any(&own(id), options, backup)).collect()
 }
 
-fn survey_one(candidates: &[Candidate]) -> ArraySurvey {
+/// An array in the one shape that it has, or in the one of its two in which each member has a slot.
+fn survey_any(candidates: &[Candidate], options: &AssembleOptions, backup: Option<&BackupHead>) -> ArraySurvey {
+    let Some(shapes) = Shapes::of(candidates) else { return survey_one(candidates, options) };
+    let mut survey = survey_one(shapes.own_members(), options);
+    survey.capacity = shapes.capacity().ok();
+    survey.reshape = shapes.status().ok();
+    "let Linux finish the reshape, or copy the data out: here it is read only".clone_into(&mut survey.next_step);
+    match shapes.choose(Vec::new(), options, backup) {
+        Ok(assembly) => {
+            survey.degraded = assembly.degraded;
+            survey.warnings = assembly.warnings;
+        }
+        Err(error) => {
+            survey.survives = None;
+            survey.next_step = match error.problem {
+                AssembleProblem::NeedsBackup { .. } | AssembleProblem::Backup { .. } => "find the backup file".to_owned(),
+                _ => "find the missing members".to_owned(),
+            };
+            survey.obstacle = Some(error.problem.to_string());
+        }
+    }
+    survey
+}
+
+fn survey_one(candidates: &[Candidate], options: &AssembleOptions) -> ArraySurvey {
     let judged = judge(candidates, false);
-    let started = start::plan(candidates, &judged, &AssembleOptions::default());
+    let started = start::plan(candidates, &judged, options);
     let newest = candidates[judged.freshest].superblock();
     let name = |&index: &usize| candidates[index].name().to_owned();
     let slots: Vec<SlotSurvey> = (0..newest.raid_disks).map(|slot| slot_survey(candidates, &judged, Slot(slot))).collect();
@@ -134,6 +162,7 @@ fn survey_one(candidates: &[Candidate]) -> ArraySurvey {
         updated_seconds: newest.updated_seconds,
         events: newest.events,
         freshest: name(&judged.freshest),
+        reshape: None,
         resync_from: newest.resync_offset.filter(|_| newest.level.is_redundant()),
         degraded: lost.len(),
         bitmap_bits,

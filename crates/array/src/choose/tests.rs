@@ -11,10 +11,25 @@ use crate::{CreateRequest, create};
 
 type Devices = Vec<Arc<dyn Device>>;
 
-const PLAIN: AssembleOptions =
-    AssembleOptions { force: false, run: false, read_only: false, drop_ppl: false, uuid: None, raid0_layout: None };
+const PLAIN: AssembleOptions = AssembleOptions {
+    force: false,
+    run: false,
+    read_only: false,
+    drop_ppl: false,
+    uuid: None,
+    raid0_layout: None,
+    invalid_backup: false,
+};
 const RUN: AssembleOptions = AssembleOptions { run: true, ..PLAIN };
 const FORCE: AssembleOptions = AssembleOptions { force: true, ..PLAIN };
+
+fn choose(candidates: Vec<Candidate>, options: &AssembleOptions) -> Result<Assembly, AssembleError> {
+    super::choose(candidates, options, None)
+}
+
+fn survey(candidates: &[Candidate]) -> Vec<ArraySurvey> {
+    super::survey(candidates, &AssembleOptions::default(), None)
+}
 
 /// Names by slot: `-` for a missing member, in brackets when it is being rebuilt.
 fn line_up(assembly: &Assembly) -> String {
@@ -491,13 +506,13 @@ fn the_survey_tells_every_slots_story() {
     let devices = array(Level::Raid6, 5, 1);
     age(&devices[..4], 8, &[]);
     let all = survey(&candidates(&devices));
-    let [survey] = &all[..] else { panic!("one array") };
-    let standings: Vec<SlotStanding> = survey.slots.iter().map(|slot| slot.standing).collect();
+    let [one] = &all[..] else { panic!("one array") };
+    let standings: Vec<SlotStanding> = one.slots.iter().map(|slot| slot.standing).collect();
     assert_eq!(standings[..4], [SlotStanding::InSync; 4]);
-    assert_eq!((standings[4], survey.slots[4].events, survey.slots[4].recorded_active), (SlotStanding::LeftOut, Some(1), true));
-    assert!(survey.obstacle.as_ref().unwrap().contains("--run") && survey.next_step.contains("--run"));
-    assert_eq!((survey.degraded, survey.survives, &survey.spares[..]), (1, None, &["f".to_owned()][..]));
-    let whole = &super::survey(&candidates(&pick(&array(Level::Raid6, 5, 0), "abcde")))[0];
+    assert_eq!((standings[4], one.slots[4].events, one.slots[4].recorded_active), (SlotStanding::LeftOut, Some(1), true));
+    assert!(one.obstacle.as_ref().unwrap().contains("--run") && one.next_step.contains("--run"));
+    assert_eq!((one.degraded, one.survives, &one.spares[..]), (1, None, &["f".to_owned()][..]));
+    let whole = &survey(&candidates(&pick(&array(Level::Raid6, 5, 0), "abcde")))[0];
     assert_eq!((whole.obstacle.clone(), whole.survives, whole.next_step.as_str()), (None, Some(2), "assemble it"));
 }
 

@@ -21,7 +21,7 @@ use uraid_geometry::Geometry;
 use uraid_types::{Sector, SectorCount, Slot};
 
 pub use command::{Command, CommandError, NewMember};
-pub use status::{BitmapStatus, IoStatus, MemberStatus, Status, SyncStatus};
+pub use status::{BitmapStatus, IoStatus, MemberStatus, ReshapeStatus, ShapeStatus, Status, SyncStatus};
 
 use persist::Persist;
 use roles::{Attached, Place};

@@ -89,6 +89,62 @@ impl IoStatus {
     }
 }
 
+/// One of the two shapes of an array that is being reshaped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShapeStatus {
+    /// Slots.
+    pub raid_disks: u16,
+    /// As mdadm names it.
+    pub layout: String,
+    /// The superblock's layout number.
+    pub layout_number: u32,
+    /// Bytes of a chunk.
+    pub chunk_bytes: u64,
+}
+
+/// A reshape that is part way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReshapeStatus {
+    /// The array sector that it has reached.
+    pub position_sectors: u64,
+    /// Array sectors in all.
+    pub size_sectors: u64,
+    /// From the array's end to its start? Then what lies from the position on is done, else what lies before it.
+    pub backwards: bool,
+    /// The shape of what is not done.
+    pub before: ShapeStatus,
+    /// The shape of what is done.
+    pub after: ShapeStatus,
+    /// Does it go on over data that it has not moved yet? Then what it was about to overwrite is in a backup file.
+    pub in_place: bool,
+}
+
+impl ReshapeStatus {
+    /// Hundredths of it that are done.
+    #[must_use]
+    pub fn percent(&self) -> f64 {
+        let (size, position) = (self.size_sectors.max(1), self.position_sectors.min(self.size_sectors));
+        let done = if self.backwards { self.size_sectors - position } else { position };
+        done as f64 * 100.0 / size as f64
+    }
+
+    /// In one line.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let shape = |shape: &ShapeStatus| {
+            format!("{} members, {}, chunk {} KiB", shape.raid_disks, shape.layout, shape.chunk_bytes / 1024)
+        };
+        format!(
+            "its reshape from {} to {} has come to {:.1} % (array sector {}{})",
+            shape(&self.before),
+            shape(&self.after),
+            self.percent(),
+            self.position_sectors,
+            if self.backwards { ", backwards" } else { "" }
+        )
+    }
+}
+
 /// The whole array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
@@ -134,6 +190,9 @@ pub struct Status {
     pub last_sync: Option<SyncStatus>,
     /// The write-intent bitmap.
     pub bitmap: Option<BitmapStatus>,
+    /// The reshape that it is in; nobody carries it on while the array runs here.
+    #[serde(default)]
+    pub reshape: Option<ReshapeStatus>,
     /// What its members were asked.
     #[serde(default)]
     pub ios: IoStatus,
@@ -188,6 +247,7 @@ impl Core {
             up: states.iter().map(|state| if *state == MemberState::InSync { 'U' } else { '_' }).collect(),
             sync: self.engine.sync_progress().map(|progress| sync_status(progress, false)),
             last_sync: self.last_sync.map(|(progress, complete)| sync_status(progress, complete)),
+            reshape: None,
             ios: IoStatus::of(self.engine.counters()),
             bitmap: self.engine.bitmap_usage().zip(self.bitmap.as_ref()).map(|((set, bits), (superblock, _))| BitmapStatus {
                 set,

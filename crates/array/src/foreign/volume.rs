@@ -204,6 +204,8 @@ impl Container {
             dirty: volume.dirty,
             name: volume.name.clone(),
             array_id: array_id(volume),
+            reshape: None,
+            backup: None,
         }
     }
 }
@@ -263,6 +265,7 @@ fn candidate(disk: &ForeignDisk, volume: &ForeignVolume, slot: Slot, start: Sect
         used_size: volume.member_sectors,
         chunk: volume.chunk,
         raid_disks: slot_count(volume),
+        reshape: None,
         bitmap_offset: None,
         ppl: None,
         data_offset: start,

@@ -10,16 +10,21 @@ use uraid_engine::MemberState;
 use uraid_geometry::{Geometry, Parity};
 use uraid_types::{Sector, SectorCount, Slot};
 
-use crate::Candidate;
 use crate::choose::{AssembleError, AssembleOptions, AssembleProblem, Assembly, Replay, SlotPlan, choose};
+use crate::{Backup, Candidate};
 
 /// [`choose`]s what to start and replays its log of writes, if it has one: the only thing that is written before it starts, and
-/// only where it may be written.
+/// only where it may be written. `backup` is the backup file of a reshape that is part way.
 ///
 /// # Errors
 /// As [`choose`]; also when a member fails while its log is replayed.
-pub fn assemble(candidates: Vec<Candidate>, options: &AssembleOptions) -> Result<Assembly, AssembleError> {
-    let mut assembly = choose(candidates, options)?;
+pub fn assemble(
+    candidates: Vec<Candidate>,
+    options: &AssembleOptions,
+    backup: Option<&Backup>,
+) -> Result<Assembly, AssembleError> {
+    let mut assembly = choose(candidates, options, backup.map(Backup::head))?;
+    assembly.backup = backup.cloned();
     let what = match assembly.replay {
         Replay::None => return Ok(assembly),
         Replay::Ppl => "PPL",

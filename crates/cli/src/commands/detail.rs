@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use serde::Serialize;
-use uraid_array::core::Status;
-use uraid_array::{ArraySurvey, SlotStanding, SlotSurvey, survey};
+use uraid_array::core::{ReshapeStatus, Status};
+use uraid_array::{ArraySurvey, AssembleOptions, Backup, SlotStanding, SlotSurvey, survey};
 use uraid_device::OpenOptions;
 use uraid_report::{Table, human_bytes};
 
@@ -74,6 +74,9 @@ fn running_text(name: &str, status: &Status) -> String {
     if let Some(bitmap) = &status.bitmap {
         lines.put("Bitmap", format!("{} of {} bits set, {} a bit", bitmap.set, bitmap.bits, human_bytes(bitmap.chunk_bytes)));
     }
+    if let Some(reshape) = &status.reshape {
+        lines.reshape(reshape);
+    }
     lines.put("Name", one_line(&status.name));
     lines.put("UUID", uuid::Uuid::parse_str(&status.uuid).map_or(status.uuid.clone(), md_uuid));
     lines.put("Events", status.events);
@@ -104,11 +107,11 @@ fn of_members(args: &Args) -> anyhow::Result<Exit> {
     {
         return of_container(args, &foreign::Report::new(&container));
     }
-    let arrays = survey(&found.candidates);
+    let backup = args.which.backup()?;
+    let arrays = survey(&found.candidates, &args.which.options(&AssembleOptions::default()), backup.as_ref().map(Backup::head));
     if args.json {
-        let arrays = arrays.iter().map(AtRest::new).collect();
-        say_json("detail", &Report { arrays, unusable })?;
-        return exit(&survey(&found.candidates));
+        say_json("detail", &Report { arrays: arrays.iter().map(AtRest::new).collect(), unusable })?;
+        return exit(&arrays);
     }
     for array in &arrays {
         say(at_rest_text(array))?;
@@ -161,6 +164,9 @@ fn at_rest_text(array: &ArraySurvey) -> String {
     }
     if let Some(from) = array.resync_from {
         lines.put("Resync From", from);
+    }
+    if let Some(reshape) = &array.reshape {
+        lines.reshape(reshape);
     }
     lines.put("UUID", md_uuid(array.array_id));
     lines.put("Events", format!("{} ({})", array.events, array.freshest));
@@ -233,6 +239,21 @@ impl Lines {
         Lines { text: heading }
     }
 
+    fn reshape(&mut self, reshape: &ReshapeStatus) {
+        let ReshapeStatus { before, after, position_sectors, backwards, .. } = reshape;
+        let direction = if *backwards { ", backwards" } else { "" };
+        self.put("Reshape", format!("{:.1}% done, at array sector {position_sectors}{direction}", reshape.percent()));
+        if before.raid_disks != after.raid_disks {
+            self.put("Delta Devices", format!("{} -> {}", before.raid_disks, after.raid_disks));
+        }
+        if before.layout != after.layout {
+            self.put("New Layout", format!("{} -> {}", before.layout, after.layout));
+        }
+        if before.chunk_bytes != after.chunk_bytes {
+            self.put("New Chunksize", format!("{} -> {}", human_bytes(before.chunk_bytes), human_bytes(after.chunk_bytes)));
+        }
+    }
+
     fn put(&mut self, label: &str, value: impl std::fmt::Display) {
         self.text += &format!("\n{label:>15} : {value}");
     }
@@ -273,6 +294,8 @@ struct AtRest<'a> {
     freshest: &'a str,
     /// Where a resync would start; `null` for a clean array.
     resync_from_sector: Option<u64>,
+    /// The reshape that is part way.
+    reshape: Option<&'a ReshapeStatus>,
     slots: Vec<SlotReport<'a>>,
     spares: &'a [String],
     readdable: &'a [String],
@@ -323,6 +346,7 @@ impl<'a> AtRest<'a> {
             events: array.events,
             freshest: &array.freshest,
             resync_from_sector: array.resync_from.map(|sector| sector.0),
+            reshape: array.reshape.as_ref(),
             slots: array.slots.iter().map(SlotReport::new).collect(),
             spares: &array.spares,
             readdable: &array.readdable,

@@ -295,6 +295,7 @@ impl CreateSpec {
             raid_disks: self.raid_disks,
             bitmap_offset: placement.bitmap.map(|(offset, _)| offset),
             ppl: None,
+            reshape: None,
             data_offset: placement.data_offset,
             data_size: placement.data_size(self, index, member.sectors)?,
             super_offset: Placement::super_offset(self, member.sectors),

@@ -11,7 +11,8 @@ use super::words::{Words, at, disk, disk_at, state};
 use crate::check::{chunk_fits, least_slots};
 use crate::error::{SuperError, SuperErrorKind as Kind};
 use crate::locate::super_sector;
-use crate::{DeviceFlags, Feature, MAX_DEVICES_090, MetadataVersion, Role, Superblock};
+use crate::reshape::{Fault, Numbers};
+use crate::{DeviceFlags, Feature, MAX_DEVICES_090, MetadataVersion, Reshape, Role, Superblock};
 
 /// The superblock ends 4 KiB after its start; so long is it before the bitmap begins, when there is one.
 const BITMAP_OFFSET: i32 = 8;
@@ -48,7 +49,9 @@ impl Checker<'_> {
         let (level, layout, chunk) = self.shape()?;
         let used_size = self.used_size(level)?;
         let raid_disks = words.get(at::RAID_DISKS) as u16;
-        let roles = self.roles(raid_disks)?;
+        let reshape = self.reshape(level, layout, used_size)?;
+        let slots = reshape.map_or(raid_disks, |reshape| raid_disks.max(reshape.slots_before(raid_disks)));
+        let roles = self.roles(slots)?;
         let bitmap = words.get(at::STATE) & state::BITMAP_PRESENT != 0;
         let dev_number = words.get(at::THIS_DISK);
         let own_state = words.descriptor(disk_at(dev_number as usize))[4];
@@ -58,7 +61,9 @@ impl Checker<'_> {
             version: MetadataVersion::V0_90,
             byte_order: words.order,
             preferred_minor: words.get(at::MD_MINOR),
-            features: if bitmap { Feature::Bitmap as u32 } else { 0 },
+            features: if bitmap { Feature::Bitmap as u32 } else { 0 }
+                | if reshape.is_some() { Feature::ReshapeActive as u32 } else { 0 },
+            reshape,
             array_id: set_uuid(words),
             name: Vec::new(),
             created_seconds: u64::from(words.get(at::CTIME)),
@@ -112,10 +117,6 @@ impl Checker<'_> {
             let expected = "the last multiple of 64 KiB that leaves 64 KiB before the member's end";
             return Err(self.fail(Kind::SuperOffset, ("md_magic", at::MAGIC), format_args!("at {}", self.at), expected));
         }
-        if minor == RESHAPING {
-            let found = "91: the array is being reshaped";
-            return Err(self.fail(Kind::NeedsLaterVersion, ("minor_version", at::MINOR_VERSION), found, 90));
-        }
         if words.get(at::STATE) & state::CLUSTERED != 0 {
             let found = format_args!("{:#x}, with clustered", words.get(at::STATE));
             return Err(self.fail(Kind::NeedsLaterVersion, ("state", at::STATE), found, "no bit 5"));
@@ -165,6 +166,46 @@ impl Checker<'_> {
         Ok(used)
     }
 
+    /// The reshape under way, which the minor version tells.
+    fn reshape(&self, level: Level, layout: Layout, used_size: SectorCount) -> Result<Option<Reshape>, SuperError> {
+        let words = self.words;
+        if words.get(at::MINOR_VERSION) != RESHAPING {
+            return Ok(None);
+        }
+        let bytes = words.get(at::NEW_CHUNK);
+        let numbers = Numbers {
+            level,
+            layout,
+            raid_disks: words.get(at::RAID_DISKS),
+            used_size: used_size.0,
+            new_level: words.get(at::NEW_LEVEL).cast_signed(),
+            position: words.get_u64(at::RESHAPE_POSITION),
+            delta_disks: words.get(at::DELTA_DISKS).cast_signed(),
+            new_layout: words.get(at::NEW_LAYOUT),
+            // What is no multiple of a sector is none of 4 KiB either, which is refused as that.
+            new_chunk: if u64::from(bytes).is_multiple_of(SECTOR_BYTES) { u64::from(bytes) / SECTOR_BYTES } else { 1 },
+            max_slots: MAX_DEVICES_090,
+        };
+        let (new_layout, new_chunk) = numbers.check().map_err(|Fault { kind, field, found, expected }| {
+            let fields = [
+                ("new_level", at::NEW_LEVEL),
+                ("new_layout", at::NEW_LAYOUT),
+                ("new_chunk", at::NEW_CHUNK),
+                ("delta_disks", at::DELTA_DISKS),
+            ];
+            let place = fields.into_iter().find(|(name, _)| *name == field);
+            self.fail(kind, place.unwrap_or(("reshape_position", at::RESHAPE_POSITION)), found, expected)
+        })?;
+        Ok(Some(Reshape {
+            position: Sector(numbers.position),
+            backwards: numbers.is_backwards(false),
+            delta_disks: numbers.delta_disks,
+            new_layout,
+            new_chunk,
+            new_offset: 0,
+        }))
+    }
+
     /// `recovery_cp` counts only when nothing happened since it was recorded.
     fn resync_offset(&self, level: Level, used: SectorCount) -> Result<Option<Sector>, SuperError> {
         let words = self.words;
@@ -175,7 +216,7 @@ impl Checker<'_> {
             return Ok(Some(Sector(0)));
         }
         let found = u64::from(words.get(at::RECOVERY_CP));
-        let slots = if level == Level::Raid10 { u64::from(words.get(at::RAID_DISKS)) } else { 1 };
+        let slots = if level == Level::Raid10 { MAX_DEVICES_090 as u64 } else { 1 };
         let limit = used.0.saturating_mul(slots);
         if level.is_redundant() && found > limit {
             let expected = format_args!("at most {limit}");

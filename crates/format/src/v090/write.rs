@@ -71,6 +71,16 @@ fn write_array_fields(words: &mut Words, old: Option<&Superblock>, new: &Superbl
     }
     words.set(at::RAID_DISKS, u32::from(new.raid_disks));
     words.set(at::MD_MINOR, new.preferred_minor);
+    if differs(old, new, |sb| sb.reshape) {
+        words.set(at::MINOR_VERSION, if new.reshape.is_some() { 91 } else { 90 });
+    }
+    if let Some(reshape) = new.reshape {
+        words.set_u64(at::RESHAPE_POSITION, reshape.position.0);
+        words.set(at::NEW_LEVEL, new.level.md_number().cast_unsigned());
+        words.set(at::DELTA_DISKS, reshape.delta_disks.cast_unsigned());
+        words.set(at::NEW_LAYOUT, reshape.new_layout.md_number(new.level));
+        words.set(at::NEW_CHUNK, (reshape.new_chunk.0 * SECTOR_BYTES) as u32);
+    }
     if differs(old, new, |sb| (sb.level, sb.layout)) {
         let number = if matches!(new.layout, Layout::Raid0(_)) { 0 } else { new.layout.md_number(new.level) };
         words.set(at::LAYOUT, number);

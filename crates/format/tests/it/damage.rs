@@ -61,7 +61,8 @@ fn each_damage_has_its_name() {
         (4, &[2], Kind::MajorVersion),
         (220, &[0x81, 7], Kind::RoleCount),
         (9, &[0x20], Kind::UnknownFeature),
-        (8, &[4], Kind::NeedsLaterVersion),
+        (8, &[4], Kind::Reshape), // from level 5 to 0
+        (9, &[1], Kind::NeedsLaterVersion),
         (9, &[4], Kind::WriteLog), // PPL beside the bitmap
         (9, &[2], Kind::WriteLog), // a journal beside it
         (12, &[1], Kind::Padding),
@@ -226,4 +227,49 @@ proptest! {
             assert_within_limits(&raw, place(name));
         }
     }
+}
+
+#[test]
+fn a_feature_of_later_versions_is_named() {
+    let mut bytes = read("raid5-1.2-bitmap.super");
+    bytes[9] |= 1; // clustered
+    let error = RawSuper::parse(&with_checksum(bytes), Sector(8), MEMBER).unwrap_err();
+    assert_eq!((error.kind, error.field, error.member_byte), (Kind::NeedsLaterVersion, "feature_map", 4096 + 8));
+    assert!(error.to_string().contains("clustered") && !error.is_absent(), "{error}");
+}
+
+#[test]
+fn reshapes_that_make_no_sense_are_refused_by_field() {
+    let (position, delta, chunk, offset) = (104, 112, 120, 124);
+    for (what, at, bytes, kind, field) in [
+        ("no reshape_active", 8, &[64][..], Kind::Reshape, "feature_map"),
+        ("another level", 100, &[6], Kind::Reshape, "new_level"),
+        ("beyond all members", position + 6, &[1], Kind::Reshape, "reshape_position"),
+        ("from no members", delta, &[4], Kind::Reshape, "delta_disks"),
+        ("from more than there can be", delta, &[0, 0, 0, 0x80], Kind::Reshape, "delta_disks"),
+        ("layout without a name", 116, &[99], Kind::Layout, "new_layout"),
+        ("chunk of no power", chunk, &[9], Kind::Chunk, "new_chunk"),
+        ("chunk larger than the data", chunk + 3, &[0x40, 0], Kind::Chunk, "new_chunk"),
+        ("over the superblock", offset, &0_i32.wrapping_sub(4096).to_le_bytes(), Kind::Reshape, "new_offset"),
+        ("beyond the end", offset, &i32::MAX.to_le_bytes(), Kind::Reshape, "new_offset"),
+    ] {
+        let mut damaged = read("raid5-1.2-reshaping.super");
+        if at == chunk + 3 {
+            damaged[chunk..chunk + 4].fill(0);
+        }
+        damaged[at..at + bytes.len()].copy_from_slice(bytes);
+        let error = RawSuper::parse(&with_checksum(damaged), Sector(8), MEMBER).unwrap_err();
+        assert_eq!((error.kind, error.field), (kind, field), "{what}: {error}");
+    }
+}
+
+#[test]
+fn a_reshape_that_is_done_leaves_its_fields_behind() {
+    let bytes = read("raid5-1.2-reshaping.super");
+    let mut raw = RawSuper::parse(&bytes, Sector(8), MEMBER).unwrap();
+    raw.update(|sb| *sb = sb.after_reshape());
+    let mut expected = bytes;
+    expected[8] &= !(4 | 64);
+    expected[128..136].copy_from_slice(&1024_u64.to_le_bytes());
+    assert!(raw.to_bytes() == with_checksum(expected));
 }

@@ -4,7 +4,7 @@ use uraid_format::{Bitmap, BitmapSuper, Feature, RawFields, Role, Superblock, pa
 use uraid_types::{Level, Sector, SectorCount};
 use uuid::Uuid;
 
-use crate::fixtures::{GOOD, LATER, parse, place, read, text};
+use crate::fixtures::{GOOD, parse, place, read, text};
 
 /// The value after `key : `, if the text has such a line.
 pub fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
@@ -92,7 +92,7 @@ fn every_field_agrees_with_mdadm() {
 
 #[test]
 fn checksums_agree_with_mdadm() {
-    for name in GOOD.into_iter().chain(LATER) {
+    for name in GOOD {
         let fields = RawFields::read(&read(&format!("{name}.super"))).unwrap();
         assert_eq!(fields.checksum_expected, Some(fields.checksum_found), "{name}");
         let said = text(&format!("{name}.examine"));

@@ -105,9 +105,11 @@ fn states_are_understood() {
 
 #[test]
 fn a_reshape_is_named_and_its_fields_shown() {
-    let error = parse("raid5-0.90-reshaping").unwrap_err();
-    assert_eq!((error.kind, error.field), (SuperErrorKind::NeedsLaterVersion, "minor_version"));
     // mdadm --examine: "Reshape pos'n : 12480" KiB, "Delta Devices : 1 (3->4)"
+    let superblock = parse("raid5-0.90-reshaping").unwrap().superblock().clone();
+    let reshape = superblock.reshape.unwrap();
+    assert_eq!((reshape.position, reshape.delta_disks, reshape.backwards), (Sector(2 * 12480), 1, false));
+    assert_eq!((superblock.before_reshape().raid_disks, superblock.after_reshape().raid_disks), (3, 4));
     let fields = RawFields090::read(&bytes("raid5-0.90-reshaping")).unwrap();
     assert!(fields.is_reshaping());
     assert_eq!((fields.reshape_position, fields.delta_disks), (2 * 12480, 1));
@@ -274,4 +276,42 @@ fn the_version_knows_its_limits() {
     assert_eq!(MetadataVersion::from_name("1.3"), None);
     // mdadm refuses the 28th device.
     assert_eq!(MetadataVersion::V0_90.max_devices(), 27);
+}
+
+/// The sum of all words but its own, folded once.
+fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes[152..156].fill(0);
+    let sum: u64 = bytes.chunks_exact(4).map(|word| u64::from(u32::from_le_bytes([word[0], word[1], word[2], word[3]]))).sum();
+    let folded = (sum & 0xffff_ffff) as u32;
+    bytes[152..156].copy_from_slice(&folded.wrapping_add((sum >> 32) as u32).to_le_bytes());
+    bytes
+}
+
+#[test]
+fn reshapes_that_make_no_sense_are_refused_by_field() {
+    for (word, value, kind, field) in [
+        (46, 6_u32, SuperErrorKind::Reshape, "new_level"),
+        (47, 4, SuperErrorKind::Reshape, "delta_disks"),
+        (47, 1 << 31, SuperErrorKind::Reshape, "delta_disks"),
+        (48, 99, SuperErrorKind::Layout, "new_layout"),
+        (49, 1000, SuperErrorKind::Chunk, "new_chunk"),
+        (45, 1, SuperErrorKind::Reshape, "reshape_position"),
+    ] {
+        let mut damaged = bytes("raid5-0.90-reshaping");
+        damaged[4 * word..4 * word + 4].copy_from_slice(&value.to_le_bytes());
+        let error =
+            RawSuper::parse(&with_checksum(damaged), parse("raid5-0.90-reshaping").unwrap().superblock().super_offset, MEMBER)
+                .unwrap_err();
+        assert_eq!((error.kind, error.field), (kind, field), "word {word}: {error}");
+    }
+}
+
+#[test]
+fn a_reshape_that_is_done_leaves_its_fields_behind() {
+    let old = bytes("raid5-0.90-reshaping");
+    let mut raw = parse("raid5-0.90-reshaping").unwrap();
+    raw.update(|sb| *sb = sb.after_reshape());
+    let mut expected = old;
+    expected[8] = 90;
+    assert!(raw.to_bytes() == with_checksum(expected));
 }

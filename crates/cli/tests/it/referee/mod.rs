@@ -18,5 +18,6 @@ mod matrix;
 mod partitions;
 mod reads;
 mod refused;
+mod reshapes;
 mod resumed;
 mod unrecorded;
