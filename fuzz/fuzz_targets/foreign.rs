@@ -32,9 +32,8 @@ fuzz_target!(|input: &[u8]| {
     let device = MemoryDevice::new("fuzz", disk_bytes, 512);
     for (from_end, repeats, bytes) in sectors().take(256) {
         let first = disk_sectors - from_end.clamp(1, disk_sectors);
-        for sector in first..(first + repeats.clamp(1, MOST_REPEATS)).min(disk_sectors) {
-            device.write_at(sector * SECTOR as u64, bytes).expect("memory takes it");
-        }
+        let many = repeats.clamp(1, MOST_REPEATS).min(disk_sectors - first);
+        device.write_at(first * SECTOR as u64, &bytes.repeat(many as usize)).expect("memory takes it");
     }
     let device: Arc<dyn Device> = Arc::new(device);
     bounded(MOST_METADATA_BYTES, || {
