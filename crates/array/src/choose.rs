@@ -10,7 +10,7 @@ mod survey;
 
 pub use problem::{AssembleError, AssembleProblem};
 pub use reshape::{ReshapePart, ReshapeSource, Reshaping};
-pub use survey::{ArraySurvey, SlotStanding, SlotSurvey, survey};
+pub use survey::{ArraySurvey, OtherStanding, OtherSurvey, SlotStanding, SlotSurvey, survey};
 
 use uraid_engine::{BitmapConfig, MemberState};
 use uraid_format::{ArrayId, BackupHead, Bitmap, BitmapSuper, MetadataVersion, Superblock};

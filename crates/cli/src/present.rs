@@ -61,6 +61,11 @@ pub fn time(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", rest / 3600, rest % 3600 / 60, rest % 60)
 }
 
+/// Seconds since 1970 as RFC 3339 has it: `2026-11-30T21:57:02Z`. Years beyond 9999 have more digits than it allows.
+pub fn rfc3339(seconds: u64) -> String {
+    time(seconds).replacen(' ', "T", 1).replace(" UTC", "Z")
+}
+
 /// The Gregorian date of a day since 1970. Years are counted from March, so that the leap day is the last one.
 fn date(days_since_1970: u64) -> (u64, u64, u64) {
     const DAYS_TO_1970: u64 = 719_468;
@@ -87,6 +92,8 @@ mod tests {
         assert_eq!(time(1_700_000_000), "2023-11-14 22:13:20 UTC");
         assert_eq!(time(4_107_542_399), "2100-02-28 23:59:59 UTC");
         assert_eq!(time(4_107_542_400), "2100-03-01 00:00:00 UTC");
+        // date -u -d @N +%FT%TZ
+        assert_eq!(rfc3339(1_700_000_000), "2023-11-14T22:13:20Z");
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! The array as a whole, for reports: whatever was found, startable or not.
 
 use uraid_engine::MemberState;
-use uraid_format::{ArrayId, BackupHead, MetadataVersion, Role};
+use uraid_format::{ArrayId, BackupHead, Feature, MetadataVersion, Role, Superblock};
 use uraid_geometry::Geometry;
 use uraid_types::{Layout, Level, Sector, SectorCount, Slot};
 
 use super::judge::{Judged, Verdict, judge};
 use super::reshape::Shapes;
 use super::{AssembleOptions, AssembleProblem, array_ids, array_name, start};
-use crate::Candidate;
 use crate::core::ReshapeStatus;
+use crate::{Candidate, RefusedReason};
 
 /// What is known of one array.
 #[derive(Clone, Debug)]
@@ -48,6 +48,10 @@ pub struct ArraySurvey {
     pub reshape: Option<ReshapeStatus>,
     /// By slot.
     pub slots: Vec<SlotSurvey>,
+    /// Members in no slot, whatever they are.
+    pub others: Vec<OtherSurvey>,
+    /// What makes parity or copies agree after an unclean stop: `journal`, `ppl`, `bitmap`, `resync`; `none` without either.
+    pub consistency_policy: &'static str,
     /// Names of the spares.
     pub spares: Vec<String>,
     /// Names of members that may be re-added.
@@ -60,7 +64,8 @@ pub struct ArraySurvey {
     pub bitmap_bits: Option<(u64, u64)>,
     /// Why it does not start as it is; `None` when it does.
     pub obstacle: Option<String>,
-    /// Members it could still lose, whichever they are; `None` when it does not even start.
+    /// Members it could still lose, whichever they are; `None` when it has lost too many, or its size is not known. An array that does not start by
+    /// itself may have some to lose.
     pub survives: Option<usize>,
     /// What to do next.
     pub next_step: String,
@@ -85,6 +90,34 @@ pub struct SlotSurvey {
     pub recorded_active: bool,
     /// A sentence on it, where there is something to say.
     pub note: Option<String>,
+}
+
+/// The story of a member without a slot.
+#[derive(Clone, Debug)]
+pub struct OtherSurvey {
+    /// Its name.
+    pub member: String,
+    /// What it is here for.
+    pub standing: OtherStanding,
+    /// Its events.
+    pub events: u64,
+    /// Its last update, seconds since 1970.
+    pub updated_seconds: u64,
+    /// A sentence on it, where there is something to say.
+    pub note: Option<String>,
+}
+
+/// What a member without a slot is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherStanding {
+    /// Waits for a slot.
+    Spare,
+    /// Holds writes on their way to the others.
+    Journal,
+    /// Fills up with what a member still there has, to take its place.
+    Replacement,
+    /// Left out, for the reason in the note.
+    LeftOut,
 }
 
 /// What a slot's member is worth.
@@ -166,7 +199,9 @@ fn survey_one(candidates: &[Candidate], options: &AssembleOptions) -> ArraySurve
         resync_from: newest.resync_offset.filter(|_| newest.level.is_redundant()),
         degraded: lost.len(),
         bitmap_bits,
-        survives: started.as_ref().ok().map(|plan| further_losses(&plan.geometry, &lost)),
+        survives: survives(geometry.as_ref(), &lost),
+        others: others(candidates, &judged, &slots),
+        consistency_policy: consistency_policy(newest),
         next_step: next_step(&started, &spares, &readdable, candidates),
         obstacle: started.as_ref().err().map(ToString::to_string),
         warnings: started.map(|plan| plan.warnings).unwrap_or_default(),
@@ -194,6 +229,50 @@ fn slot_survey(candidates: &[Candidate], judged: &Judged, slot: Slot) -> SlotSur
         recorded_active: candidates[judged.freshest].superblock().roles.contains(&Role::Active(slot)),
         note,
     }
+}
+
+fn others(candidates: &[Candidate], judged: &Judged, slots: &[SlotSurvey]) -> Vec<OtherSurvey> {
+    let is_in_slot = |name: &str| slots.iter().any(|slot| slot.member.as_deref() == Some(name));
+    let other = |(candidate, verdict): (&Candidate, &Verdict)| {
+        let (standing, note) = match verdict {
+            Verdict::Active(..) => return None,
+            Verdict::Spare => (OtherStanding::Spare, None),
+            Verdict::Journal => (OtherStanding::Journal, None),
+            Verdict::Out(out) => {
+                let is_replacement = matches!(out.reason, RefusedReason::Replacement { .. });
+                let standing = if is_replacement { OtherStanding::Replacement } else { OtherStanding::LeftOut };
+                (standing, Some(out.reason.to_string()))
+            }
+        };
+        let superblock = candidate.superblock();
+        Some(OtherSurvey {
+            member: candidate.name().to_owned(),
+            standing,
+            events: superblock.events,
+            updated_seconds: superblock.updated_seconds,
+            note,
+        })
+    };
+    let all = candidates.iter().zip(&judged.verdicts).filter(|(candidate, _)| !is_in_slot(candidate.name()));
+    all.filter_map(other).collect()
+}
+
+fn consistency_policy(newest: &Superblock) -> &'static str {
+    if newest.has(Feature::Journal) {
+        "journal"
+    } else if newest.has(Feature::Ppl) || newest.has(Feature::MultiplePpls) {
+        "ppl"
+    } else if newest.has(Feature::Bitmap) {
+        "bitmap"
+    } else if newest.level.is_redundant() {
+        "resync"
+    } else {
+        "none"
+    }
+}
+
+fn survives(geometry: Option<&Geometry>, lost: &[Slot]) -> Option<usize> {
+    geometry.filter(|geometry| geometry.survives(lost)).map(|geometry| further_losses(geometry, lost))
 }
 
 /// Members that may be lost beyond `lost`, whichever they are. Every set of one, two, ... of the others is tried; no layout in

@@ -511,7 +511,9 @@ fn the_survey_tells_every_slots_story() {
     assert_eq!(standings[..4], [SlotStanding::InSync; 4]);
     assert_eq!((standings[4], one.slots[4].events, one.slots[4].recorded_active), (SlotStanding::LeftOut, Some(1), true));
     assert!(one.obstacle.as_ref().unwrap().contains("--run") && one.next_step.contains("--run"));
-    assert_eq!((one.degraded, one.survives, &one.spares[..]), (1, None, &["f".to_owned()][..]));
+    assert_eq!((one.degraded, one.survives, &one.spares[..]), (1, Some(1), &["f".to_owned()][..]));
+    let others: Vec<_> = one.others.iter().map(|other| (other.member.as_str(), other.standing, other.events)).collect();
+    assert_eq!((others, one.consistency_policy), (vec![("f", OtherStanding::Spare, 1)], "bitmap"));
     let whole = &survey(&candidates(&pick(&array(Level::Raid6, 5, 0), "abcde")))[0];
     assert_eq!((whole.obstacle.clone(), whole.survives, whole.next_step.as_str()), (None, Some(2), "assemble it"));
 }

@@ -5,15 +5,17 @@ use std::path::PathBuf;
 use anyhow::bail;
 use serde::Serialize;
 use uraid_array::core::{ReshapeStatus, Status};
-use uraid_array::{ArraySurvey, AssembleOptions, Backup, SlotStanding, SlotSurvey, survey};
+use uraid_array::{ArraySurvey, AssembleOptions, Backup, OtherStanding, OtherSurvey, SlotStanding, SlotSurvey, survey};
 use uraid_device::OpenOptions;
+use uraid_format::MetadataVersion;
 use uraid_report::{Table, human_bytes};
+use uraid_types::Level;
 
 use crate::control;
 use crate::foreign;
 use crate::members::{WhichArgs, scan_all};
 use crate::output::{Exit, one_line, say, say_json};
-use crate::present::{kib, md_uuid, time};
+use crate::present::{kib, md_uuid, rfc3339, time};
 
 /// Options.
 #[derive(Debug, clap::Args)]
@@ -150,15 +152,19 @@ fn at_rest_text(array: &ArraySurvey) -> String {
         lines.put("Used Dev Size", kib(array.used_size.bytes()));
     }
     lines.put("Raid Devices", array.raid_disks);
+    counts(&mut lines, array);
     lines.put("Update Time", time(array.updated_seconds));
     lines.put("State", state(array));
     lines.put("Layout", array.layout);
-    if !array.chunk.is_zero() {
-        lines.put("Chunk Size", human_bytes(array.chunk.bytes()));
+    if array.level == Level::Linear {
+        lines.put("Rounding", format!("{}K", array.chunk.bytes() / 1024));
+    } else if !array.chunk.is_zero() {
+        lines.put("Chunk Size", format!("{}K", array.chunk.bytes() / 1024));
     }
     if array.logical_block_bytes != 0 {
         lines.put("Logical Block", format!("{} bytes", array.logical_block_bytes));
     }
+    lines.put("Consistency Policy", array.consistency_policy);
     if let Some((set, bits)) = array.bitmap_bits {
         lines.put("Bitmap", format!("{set} of {bits} bits set"));
     }
@@ -168,15 +174,16 @@ fn at_rest_text(array: &ArraySurvey) -> String {
     if let Some(reshape) = &array.reshape {
         lines.reshape(reshape);
     }
+    if array.version != MetadataVersion::V0_90 {
+        lines.put("Name", one_line(&array.name));
+    }
     lines.put("UUID", md_uuid(array.array_id));
     lines.put("Events", format!("{} ({})", array.events, array.freshest));
     match &array.obstacle {
         None => lines.put("Startable", "yes"),
         Some(why) => lines.put("Startable", format!("no: {why}")),
     }
-    if let Some(survives) = array.survives {
-        lines.put("Can Lose", format!("{survives} more, whichever they are"));
-    }
+    lines.put("Can Lose", can_lose(array));
     lines.put("Next Step", &array.next_step);
     for warning in &array.warnings {
         lines.put("Warning", warning);
@@ -188,6 +195,32 @@ fn at_rest_text(array: &ArraySurvey) -> String {
         lines.put("Left Out", format!("{name}: {why}"));
     }
     format!("{}\n\n{}\n", lines.text, slot_table(array))
+}
+
+/// Members by what they are, as mdadm counts them: what is being filled is a spare still.
+fn counts(lines: &mut Lines, array: &ArraySurvey) {
+    let in_slots = |is: fn(&SlotStanding) -> bool| array.slots.iter().filter(|slot| is(&slot.standing)).count();
+    let beyond = |standing| array.others.iter().filter(|other| other.standing == standing).count();
+    let active = in_slots(|standing| *standing == SlotStanding::InSync);
+    let filled = in_slots(|standing| matches!(standing, SlotStanding::Rebuilding(_))) + beyond(OtherStanding::Replacement);
+    let spare = beyond(OtherStanding::Spare) + filled;
+    let failed = in_slots(|standing| *standing == SlotStanding::LeftOut) + beyond(OtherStanding::LeftOut);
+    let working = active + spare + beyond(OtherStanding::Journal);
+    lines.put("Total Devices", working + failed);
+    lines.put("Active Devices", active);
+    lines.put("Working Devices", working);
+    lines.put("Failed Devices", failed);
+    lines.put("Spare Devices", spare);
+}
+
+/// What the array would survive.
+fn can_lose(array: &ArraySurvey) -> String {
+    match (array.survives, &array.obstacle) {
+        (Some(0), None) => "no member more".to_owned(),
+        (Some(survives), None) => format!("{survives} more, whichever they are"),
+        (Some(survives), Some(_)) => format!("{survives} more, whichever they are, once it has been started"),
+        (None, _) => "nothing: members that hold its data are missing already".to_owned(),
+    }
 }
 
 fn state(array: &ArraySurvey) -> String {
@@ -213,8 +246,9 @@ fn slot_table(array: &ArraySurvey) -> Table {
             slot.updated_seconds.map_or("-".to_owned(), time),
         ]);
     }
-    for spare in &array.spares {
-        table.row(["-", "spare", spare, "-", "-"]);
+    for other in &array.others {
+        let state = other_standing(other).replace('_', " ");
+        table.row(["-".to_owned(), state, other.member.clone(), other.events.to_string(), time(other.updated_seconds)]);
     }
     table
 }
@@ -226,6 +260,16 @@ fn standing(slot: &SlotSurvey) -> String {
         SlotStanding::LeftOut => "left out".to_owned(),
         SlotStanding::Missing if slot.recorded_active => "missing (was active)".to_owned(),
         SlotStanding::Missing => "missing".to_owned(),
+    }
+}
+
+/// As the JSON report has it.
+fn other_standing(other: &OtherSurvey) -> &'static str {
+    match other.standing {
+        OtherStanding::Spare => "spare",
+        OtherStanding::Journal => "journal",
+        OtherStanding::Replacement => "replacement",
+        OtherStanding::LeftOut => "left_out",
     }
 }
 
@@ -289,7 +333,10 @@ struct AtRest<'a> {
     /// `null` when it cannot be known from these members.
     size_bytes: Option<u64>,
     created_seconds: u64,
+    /// `created_seconds` as RFC 3339 has it.
+    created: String,
     updated_seconds: u64,
+    updated: String,
     events: u64,
     freshest: &'a str,
     /// Where a resync would start; `null` for a clean array.
@@ -297,6 +344,9 @@ struct AtRest<'a> {
     /// The reshape that is part way.
     reshape: Option<&'a ReshapeStatus>,
     slots: Vec<SlotReport<'a>>,
+    /// Members in no slot.
+    others: Vec<OtherReport<'a>>,
+    consistency_policy: &'static str,
     spares: &'a [String],
     readdable: &'a [String],
     left_out: Vec<Unusable>,
@@ -307,7 +357,7 @@ struct AtRest<'a> {
     startable: bool,
     /// Why it does not start as it is.
     obstacle: Option<&'a str>,
-    /// Members that it could still lose, whichever they are.
+    /// Members that it could still lose, whichever they are; `null` when too many are gone.
     survives: Option<usize>,
     next_step: &'a str,
     warnings: &'a [String],
@@ -323,8 +373,33 @@ struct SlotReport<'a> {
     recovered_sectors: Option<u64>,
     events: Option<u64>,
     updated_seconds: Option<u64>,
+    updated: Option<String>,
     recorded_active: bool,
     note: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct OtherReport<'a> {
+    member: &'a str,
+    /// `spare`, `journal`, `replacement`, `left_out`.
+    state: &'static str,
+    events: u64,
+    updated_seconds: u64,
+    updated: String,
+    note: Option<&'a str>,
+}
+
+impl<'a> OtherReport<'a> {
+    fn new(other: &'a OtherSurvey) -> OtherReport<'a> {
+        OtherReport {
+            member: &other.member,
+            state: other_standing(other),
+            events: other.events,
+            updated_seconds: other.updated_seconds,
+            updated: rfc3339(other.updated_seconds),
+            note: other.note.as_deref(),
+        }
+    }
 }
 
 impl<'a> AtRest<'a> {
@@ -342,12 +417,16 @@ impl<'a> AtRest<'a> {
             logical_block_bytes: array.logical_block_bytes,
             size_bytes: array.capacity.map(|size| size.bytes()),
             created_seconds: array.created_seconds,
+            created: rfc3339(array.created_seconds),
             updated_seconds: array.updated_seconds,
+            updated: rfc3339(array.updated_seconds),
             events: array.events,
             freshest: &array.freshest,
             resync_from_sector: array.resync_from.map(|sector| sector.0),
             reshape: array.reshape.as_ref(),
             slots: array.slots.iter().map(SlotReport::new).collect(),
+            others: array.others.iter().map(OtherReport::new).collect(),
+            consistency_policy: array.consistency_policy,
             spares: &array.spares,
             readdable: &array.readdable,
             left_out: array.left_out.iter().map(|(member, why)| Unusable { member: member.clone(), why: why.clone() }).collect(),
@@ -378,6 +457,7 @@ impl<'a> SlotReport<'a> {
             recovered_sectors,
             events: slot.events,
             updated_seconds: slot.updated_seconds,
+            updated: slot.updated_seconds.map(rfc3339),
             recorded_active: slot.recorded_active,
             note: slot.note.as_deref(),
         }

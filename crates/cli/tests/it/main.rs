@@ -17,4 +17,5 @@ mod nbd;
 mod overlay;
 mod referee;
 mod running;
+mod schema;
 mod superblock;

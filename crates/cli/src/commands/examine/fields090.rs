@@ -7,7 +7,7 @@ use uraid_types::{Layout, Level};
 
 use super::text::{Lines, capacity};
 use super::{Fields, Found};
-use crate::present::{both_units, md_uuid, time};
+use crate::present::{both_units, md_uuid, rfc3339, time};
 
 /// Bits of `state`.
 const CLEAN: u32 = 1;
@@ -139,6 +139,8 @@ pub struct Super<'a> {
     gvalid_words: u32,
     set_uuid: String,
     ctime: u32,
+    /// `ctime` as RFC 3339 has it.
+    created: String,
     level: i32,
     size: u32,
     nr_disks: u32,
@@ -146,6 +148,8 @@ pub struct Super<'a> {
     md_minor: u32,
     not_persistent: u32,
     utime: u32,
+    /// `utime` as RFC 3339 has it.
+    updated: String,
     state: u32,
     active_disks: u32,
     working_disks: u32,
@@ -198,6 +202,7 @@ impl<'a> Super<'a> {
             gvalid_words: fields.gvalid_words,
             set_uuid: fields.set_uuid.to_string(),
             ctime: fields.ctime,
+            created: rfc3339(u64::from(fields.ctime)),
             level: fields.level,
             size: fields.size,
             nr_disks: fields.nr_disks,
@@ -205,6 +210,7 @@ impl<'a> Super<'a> {
             md_minor: fields.md_minor,
             not_persistent: fields.not_persistent,
             utime: fields.utime,
+            updated: rfc3339(u64::from(fields.utime)),
             state: fields.state,
             active_disks: fields.active_disks,
             working_disks: fields.working_disks,

@@ -4,8 +4,10 @@ use serde::Serialize;
 use uraid_array::{Candidate, FoundPpl};
 use uraid_format::{Feature, PartitionTable, RawFields};
 
+use super::text::seconds;
 use super::{Examined, Fields, Found, fields090};
 use crate::foreign;
+use crate::present::rfc3339;
 
 /// See the module.
 #[derive(Serialize)]
@@ -85,6 +87,8 @@ struct Super {
     set_uuid: String,
     set_name: String,
     ctime: u64,
+    /// The seconds of `ctime` as RFC 3339 has them.
+    created: String,
     level: i32,
     layout: u32,
     size: u64,
@@ -109,6 +113,8 @@ struct Super {
     bblog_size: u16,
     bblog_offset: i32,
     utime: u64,
+    /// The seconds of `utime` as RFC 3339 has them.
+    updated: String,
     events: u64,
     resync_offset: u64,
     sb_csum: u32,
@@ -225,6 +231,7 @@ impl Super {
             set_uuid: fields.set_uuid.to_string(),
             set_name: String::from_utf8_lossy(&fields.set_name).into_owned(),
             ctime: fields.ctime,
+            created: rfc3339(seconds(fields.ctime)),
             level: fields.level,
             layout: fields.layout,
             size: fields.size,
@@ -249,6 +256,7 @@ impl Super {
             bblog_size: fields.bblog_size,
             bblog_offset: fields.bblog_offset,
             utime: fields.utime,
+            updated: rfc3339(seconds(fields.utime)),
             events: fields.events,
             resync_offset: fields.resync_offset,
             sb_csum: fields.checksum_found,

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use uraid_array::{Candidate, RefusedReason};
-use uraid_format::{Feature, MetadataVersion, PartitionTable, RawFields, SUPER_MAGIC, Superblock};
+use uraid_format::{Feature, MetadataVersion, PartitionTable, RawFields, Role, SUPER_MAGIC, Superblock};
 use uraid_geometry::{Geometry, Shape};
 use uraid_report::human_bytes;
 use uraid_types::{Layout, Level, SectorCount};
@@ -98,7 +98,8 @@ fn superblock(lines: &mut Lines, found: &Found, candidate: Option<&Candidate>) {
     }
 }
 
-fn seconds(time: u64) -> u64 {
+/// Of a time of the superblock: seconds since 1970 are its low 40 bits, microseconds lie above.
+pub fn seconds(time: u64) -> u64 {
     time & ((1 << 40) - 1)
 }
 
@@ -149,7 +150,8 @@ fn unused(candidate: &Candidate) -> Option<(u64, u64)> {
     let block = u64::from(candidate.device.info().logical_block_bytes);
     let bitmap_sectors = candidate.bitmap.as_ref().map_or(0, |found| found.superblock.area_bytes(block) / 512);
     let bitmap = superblock.bitmap_start().map(|start| (start.0, bitmap_sectors));
-    let areas = bitmap.into_iter().chain(superblock.bad_block_log().map(|(start, len)| (start.0, len.0)));
+    let logs = superblock.bad_block_log().into_iter().chain(superblock.ppl_area()).map(|(start, len)| (start.0, len.0));
+    let areas = bitmap.into_iter().chain(logs);
     if at < data {
         let metadata_end = areas.map(|(start, len)| start + len).chain([at + KEPT_SECTORS]).max()?;
         Some((data.saturating_sub(metadata_end), superblock.data_size.0.checked_sub(used.0)?))
@@ -300,7 +302,9 @@ pub fn brief(all: &[Examined]) -> Vec<String> {
     let mut lines: Vec<(Uuid, String, usize)> = Vec::new();
     for candidate in all.iter().filter_map(|examined| examined.scanned.as_ref().ok()) {
         let superblock = candidate.superblock();
-        let is_spare = usize::from(superblock.own_role() == uraid_format::Role::Spare);
+        // Whatever is beyond the slots is a spare to mdadm.
+        let is_beyond = !matches!(superblock.own_role(), Role::Active(_)) || superblock.has(Feature::Replacement);
+        let is_spare = usize::from(is_beyond);
         match lines.iter_mut().find(|(id, ..)| *id == superblock.array_id) {
             Some((_, _, spares)) => *spares += is_spare,
             None => {

@@ -64,7 +64,7 @@ pub fn run_with(referee: &Referee, bench: &Bench, script: &str, modules: &[&str]
 }
 
 /// The lines between a mark and its end.
-fn section(output: &Output, mark: &str) -> String {
+pub fn section(output: &Output, mark: &str) -> String {
     let lines = output.stdout.lines().skip_while(|line| *line != mark).skip(1).take_while(|line| *line != "@end");
     lines.fold(String::new(), |mut text, line| {
         writeln!(text, "{line}").unwrap();

@@ -9,6 +9,7 @@ mod cases;
 mod compat;
 mod containers;
 mod examine_bitmap;
+mod examined;
 mod guest;
 mod host;
 mod logs;
