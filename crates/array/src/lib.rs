@@ -24,8 +24,8 @@ mod testing;
 pub use backup::{Backup, BackupProblem};
 pub use bitmap_file::{BitmapFile, BitmapFileError, SeenBitmap, is_bitmap_file, look_at_bitmap};
 pub use choose::{
-    ArraySurvey, AssembleError, AssembleOptions, AssembleProblem, Assembly, OtherStanding, OtherSurvey, Replay, ReshapePart, ReshapeSource,
-    Reshaping, SlotPlan, SlotStanding, SlotSurvey, choose, survey,
+    ArraySurvey, AssembleError, AssembleOptions, AssembleProblem, Assembly, OtherStanding, OtherSurvey, Replay, ReshapePart,
+    ReshapeSource, Reshaping, SlotPlan, SlotStanding, SlotSurvey, choose, survey,
 };
 pub use create::{CreateError, CreateRequest, Created, CreatedMember, create};
 pub use member::{MemberPath, open_member, partition_members, partitions};

@@ -34,6 +34,7 @@ const WAYS: &[&[&str]] = &[
     &["examine", "--json"],
     &["examine", "--compat"],
     &["examine", "--bitmap"],
+    &["examine", "--bitmap", "--json"],
     &["detail"],
     &["detail", "--json"],
     &["export", "--output=out"],

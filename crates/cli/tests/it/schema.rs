@@ -131,8 +131,8 @@ fn at_rest(runs: &mut Runs) {
     runs.run(&[&create[..], &["--dry-run"], &members].concat());
     runs.run(&[&create[..], &members].concat());
     runs.run(&[&["examine"], &members[..]].concat());
-    runs.run(&[&["examine", "--bitmap"], &members[..]].concat());
     runs.run(&[&["detail"], &members[..]].concat());
+    runs.run(&[&["examine", "--compat"], &members[..]].concat());
     for what in ["resync", "check", "repair"] {
         runs.run(&[&[what], &members[..]].concat());
     }
@@ -144,8 +144,10 @@ fn at_rest(runs: &mut Runs) {
     runs.run(&[&["detail", "none"], &members[1..3]].concat());
     runs.lab.run(&[&["import", "--input=input", "--run"], &members[1..]].concat()).expect(3);
     runs.run(&[&["detail"], &members[..]].concat());
+    // Bits stay while a member is missing.
+    runs.run(&[&["examine", "--bitmap"], &members[..]].concat());
     let overlaid = ["import", "--input=input", "--overlay=over"];
-    runs.lab.ok(&[&overlaid[..], &members].concat());
+    runs.lab.run(&[&overlaid[..], &members].concat()).expect(3);
     runs.run(&["overlay", "list", "over"]);
     runs.run(&["overlay", "commit", "over", "--dry-run"]);
     runs.run(&["overlay", "discard", "over"]);
