@@ -219,7 +219,7 @@ fn can_lose(array: &ArraySurvey) -> String {
         (Some(0), None) => "no member more".to_owned(),
         (Some(survives), None) => format!("{survives} more, whichever they are"),
         (Some(survives), Some(_)) => format!("{survives} more, whichever they are, once it has been started"),
-        (None, _) => "nothing: members that hold its data are missing already".to_owned(),
+        (None, _) => "nothing that is known, until what keeps it from starting is mended".to_owned(),
     }
 }
 
@@ -357,7 +357,7 @@ struct AtRest<'a> {
     startable: bool,
     /// Why it does not start as it is.
     obstacle: Option<&'a str>,
-    /// Members that it could still lose, whichever they are; `null` when too many are gone.
+    /// Members that it could still lose, whichever they are; `null` when too many are gone or its shape is not known.
     survives: Option<usize>,
     next_step: &'a str,
     warnings: &'a [String],
