@@ -119,3 +119,6 @@ pub fn is_bitmap_file(path: &Path) -> Result<bool, DeviceError> {
     let head = bytes_at(&file, 0, file.len_bytes().min(BITMAP_SUPER_BYTES as u64))?;
     Ok(BitmapFields::read(&head).is_some())
 }
+
+#[cfg(test)]
+mod tests;

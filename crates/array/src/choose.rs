@@ -13,17 +13,18 @@ pub use reshape::{ReshapePart, ReshapeSource, Reshaping};
 pub use survey::{ArraySurvey, OtherStanding, OtherSurvey, SlotStanding, SlotSurvey, survey};
 
 use uraid_engine::{BitmapConfig, MemberState};
-use uraid_format::{ArrayId, BackupHead, Bitmap, BitmapSuper, MetadataVersion, Superblock};
+use uraid_format::{ArrayId, BackupHead, Bitmap, BitmapSuper, Feature, MetadataVersion, Superblock};
 use uraid_geometry::Geometry;
 use uraid_types::{Raid0Layout, Sector, SectorCount};
 use uuid::Uuid;
 
-use crate::{Backup, Candidate, Refused, RefusedReason};
+use crate::{Backup, BitmapFile, Candidate, Refused, RefusedReason};
+use bitmap::Bitmaps;
 use judge::{Judged, Verdict, judge};
 use start::StartPlan;
 
 /// How far to go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct AssembleOptions {
     /// Take stale members where there are not enough others, and a dirty degraded parity array as clean.
     pub force: bool,
@@ -33,12 +34,27 @@ pub struct AssembleOptions {
     pub read_only: bool,
     /// Drop a partial parity log, so that the array can be written: md's consistency policy becomes `resync`.
     pub drop_ppl: bool,
+    /// Drop the bitmap that the members have, whatever is the matter with it.
+    pub drop_bitmap: bool,
+    /// The bitmap, when the array keeps it in a file of its own.
+    pub bitmap_file: Option<BitmapFile>,
     /// Only members of this array.
     pub uuid: Option<Uuid>,
     /// How to read a RAID0 that does not record its layout.
     pub raid0_layout: Option<Raid0Layout>,
     /// Read an array that was being reshaped in place without the backup of what was overwritten last.
     pub invalid_backup: bool,
+}
+
+impl AssembleOptions {
+    /// Which bitmap counts.
+    fn bitmaps(&self) -> Bitmaps<'_> {
+        match &self.bitmap_file {
+            Some(file) => Bitmaps::File(&file.found),
+            None if self.drop_bitmap => Bitmaps::None,
+            None => Bitmaps::OfMembers,
+        }
+    }
 }
 
 /// One slot of the array.
@@ -95,6 +111,10 @@ pub struct Assembly {
     pub bitmap_super: Option<BitmapSuper>,
     /// The bits of all members together, as the engine gets them.
     pub bitmap_bits: Option<Bitmap>,
+    /// Where the bitmap is kept, when that is a file of its own.
+    pub bitmap_file: Option<BitmapFile>,
+    /// Have the superblocks in `members` been changed by the options, so that they are due to be written?
+    pub superblocks_due: bool,
     /// By slot.
     pub write_mostly: Vec<bool>,
     /// What is to be replayed first: [`crate::assemble`] does.
@@ -144,9 +164,9 @@ fn choose_shape(
     mut refused: Vec<Refused>,
     options: &AssembleOptions,
 ) -> Result<Assembly, AssembleError> {
-    let judged = judge(&candidates, options.force);
+    let judged = judge(&candidates, options.force, options.bitmaps());
     match start::plan(&candidates, &judged, options) {
-        Ok(plan) => Ok(assembly(candidates, judged, plan, refused)),
+        Ok(plan) => Ok(assembly(candidates, judged, plan, refused, options)),
         Err(problem) => {
             refused.extend(judged.into_refused(&candidates));
             Err(AssembleError { problem, refused })
@@ -203,7 +223,13 @@ fn array_name(superblock: &Superblock) -> String {
 }
 
 /// Puts the members into their order and the decisions into terms of it.
-fn assembly(candidates: Vec<Candidate>, judged: Judged, plan: StartPlan, mut refused: Vec<Refused>) -> Assembly {
+fn assembly(
+    candidates: Vec<Candidate>,
+    judged: Judged,
+    plan: StartPlan,
+    mut refused: Vec<Refused>,
+    options: &AssembleOptions,
+) -> Assembly {
     let spares = judged.indices(|verdict| matches!(verdict, Verdict::Spare));
     let readdable = judged.indices(|verdict| matches!(verdict, Verdict::Out(out) if out.readdable));
     let order: Vec<usize> = plan.holders.iter().flatten().copied().chain(spares.iter().chain(&readdable).copied()).collect();
@@ -222,6 +248,9 @@ fn assembly(candidates: Vec<Candidate>, judged: Judged, plan: StartPlan, mut ref
     if plan.logs.drops_ppl {
         candidates.iter_mut().flatten().for_each(|candidate| candidate.raw.update(|superblock| superblock.ppl = None));
     }
+    if plan.drops_bitmap {
+        candidates.iter_mut().flatten().for_each(|candidate| drop_bitmap(candidate, plan.distrusts_parity));
+    }
     let journal = plan.logs.journal.and_then(|index| candidates[index].take());
     Assembly {
         geometry: plan.geometry,
@@ -239,6 +268,8 @@ fn assembly(candidates: Vec<Candidate>, judged: Judged, plan: StartPlan, mut ref
         bitmap: plan.bitmap.as_ref().map(bitmap::Merged::config),
         bitmap_super: plan.bitmap.as_ref().map(|merged| merged.superblock.clone()),
         bitmap_bits: plan.bitmap.map(|merged| merged.bits),
+        bitmap_file: options.bitmap_file.clone(),
+        superblocks_due: plan.drops_bitmap,
         write_mostly: plan.write_mostly,
         replay: plan.logs.replay,
         journal,
@@ -251,6 +282,19 @@ fn assembly(candidates: Vec<Candidate>, judged: Judged, plan: StartPlan, mut ref
         reshape: None,
         backup: None,
     }
+}
+
+/// The superblock as it is once its array has no bitmap any more.
+fn drop_bitmap(candidate: &mut Candidate, resync: bool) {
+    candidate.raw.update(|superblock| {
+        if resync {
+            superblock.resync_offset = Some(Sector(0));
+        }
+        superblock.bitmap_offset = None;
+        superblock.set_feature(Feature::Bitmap, false);
+        superblock.set_feature(Feature::Clustered, false);
+    });
+    (candidate.bitmap, candidate.bitmap_problem) = (None, None);
 }
 
 #[cfg(test)]

@@ -138,6 +138,10 @@ impl Array {
             (Some(config), Some(superblock), Some(bits)) => Some((config, superblock, bits)),
             _ => None,
         };
+        let bitmap_file = assembly.bitmap_file.map(|file| {
+            let name = file.name().to_owned();
+            (queue.add(file.device), name)
+        });
         let capacity = assembly.geometry.capacity();
         let recorded_block_bytes = assembly.logical_block_bytes;
         let core = Core::new(CoreConfig {
@@ -147,6 +151,7 @@ impl Array {
             write_mostly: assembly.write_mostly,
             resync_from: assembly.resync_from,
             bitmap,
+            bitmap_file,
             members,
             events: assembly.events,
             foreign: assembly.foreign,

@@ -20,6 +20,7 @@ mod scan;
 mod signature;
 #[cfg(test)]
 mod testing;
+mod update;
 
 pub use backup::{Backup, BackupProblem};
 pub use bitmap_file::{BitmapFile, BitmapFileError, SeenBitmap, is_bitmap_file, look_at_bitmap};

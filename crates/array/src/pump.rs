@@ -203,6 +203,9 @@ fn log(notice: &Notice) {
     match notice {
         Notice::MemberLost { name, slot, why } => tracing::error!("{name} ({slot}) has failed: {why}"),
         Notice::SpareLost { name, why } => tracing::error!("spare {name} has failed: {why}"),
+        Notice::BitmapLost { name, why } => {
+            tracing::error!("the bitmap's file {name} has failed: {why}; after an unclean stop a resync covers the whole array");
+        }
         Notice::SpareActivated { name, slot } => tracing::warn!("spare {name} takes over {slot}"),
         Notice::Corrected { name, start, len } => {
             tracing::warn!("{name}: {len} at member data {start} could not be read; rebuilt and rewritten");

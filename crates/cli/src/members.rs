@@ -7,7 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use uraid_array::{AssembleOptions, Assembly, Backup, Candidate, MemberPath, Refused, RefusedReason, open_member, scan};
+use uraid_array::{
+    AssembleOptions, Assembly, Backup, BitmapFile, BitmapFileError, Candidate, MemberPath, Refused, RefusedReason, open_member,
+    scan,
+};
 use uraid_device::{Device, DeviceError, OpenOptions};
 use uraid_serve::control as sockets;
 use uraid_types::Raid0Layout;
@@ -45,6 +48,9 @@ pub struct WhichArgs {
     /// How to read a RAID0 of unequal members that does not record its layout: original or alternate
     #[arg(short = 'p', long, value_name = "LAYOUT", value_parser = raid0_layout)]
     pub layout: Option<Raid0Layout>,
+    /// The file that the array's write-intent bitmap is kept in, where the members do not have it
+    #[arg(short = 'b', long, value_name = "FILE")]
+    pub bitmap: Option<PathBuf>,
     /// The array's journal, when it is not among the members
     #[arg(long, value_name = "MEMBER")]
     pub write_journal: Option<PathBuf>,
@@ -67,11 +73,6 @@ impl WhichArgs {
         members.iter().chain(&self.write_journal).cloned().collect()
     }
 
-    /// `options` for these members.
-    pub fn options(&self, options: &AssembleOptions) -> AssembleOptions {
-        AssembleOptions { uuid: self.uuid, raid0_layout: self.layout, invalid_backup: self.invalid_backup, ..*options }
-    }
-
     /// The backup file, if one was given.
     ///
     /// # Errors
@@ -81,6 +82,47 @@ impl WhichArgs {
         let device = open_member(path, OpenOptions::look())?;
         let backup = Backup::read(device).with_context(|| format!("--backup-file {}", path.display()))?;
         Ok(Some(backup))
+    }
+
+    /// `options` for the members `all`, which are opened as `open` says.
+    ///
+    /// # Errors
+    /// The bitmap's file cannot be used.
+    pub fn options(&self, options: &AssembleOptions, all: &[PathBuf], open: OpenOptions) -> anyhow::Result<AssembleOptions> {
+        let bitmap_file = self.bitmap_file(all, open)?;
+        Ok(AssembleOptions {
+            uuid: self.uuid,
+            raid0_layout: self.layout,
+            invalid_backup: self.invalid_backup,
+            bitmap_file,
+            ..options.clone()
+        })
+    }
+
+    /// The bitmap's file, opened as `open` says; under an overlay its changes stay in memory.
+    ///
+    /// # Errors
+    /// It cannot be used, or is one of the members `all`.
+    pub fn bitmap_file(&self, all: &[PathBuf], open: OpenOptions) -> anyhow::Result<Option<BitmapFile>> {
+        let Some(path) = &self.bitmap else { return Ok(None) };
+        refuse_member_as("--bitmap", path, all)?;
+        let is_word = matches!(path.to_str(), Some("internal" | "none")) && !path.exists();
+        if is_word {
+            return Err(usage("--bitmap names a bitmap's file here; one that the members have is found without it"));
+        }
+        let in_memory = self.overlay.is_some() && open.write;
+        let until = Instant::now() + LAST_BREATH;
+        loop {
+            match BitmapFile::open(path, open, in_memory) {
+                Err(BitmapFileError::Device(error)) if is_busy(&error) && Instant::now() < until => std::thread::sleep(PAUSE),
+                opened => {
+                    if in_memory {
+                        note(format_args!("--overlay: changes to the bitmap in {} are not kept", path.display()));
+                    }
+                    return opened.map(Some).context("--bitmap");
+                }
+            }
+        }
     }
 }
 
@@ -104,6 +146,19 @@ pub struct StartArgs {
     /// What keeps parity right from now on: 'resync' drops a partial parity log (PPL), which uraid does not write
     #[arg(short = 'k', long, value_name = "POLICY")]
     consistency_policy: Option<Policy>,
+    /// Change the superblocks first: 'no-bitmap' drops the bitmap that the members have, whatever is the matter with it; 'no-ppl' is
+    /// as --consistency-policy=resync
+    #[arg(short = 'U', long, value_name = "CHANGE")]
+    update: Option<Update>,
+}
+
+/// What superblocks can be made to say when an array starts: some of mdadm's `--update`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Update {
+    /// No bitmap.
+    NoBitmap,
+    /// No partial parity log.
+    NoPpl,
 }
 
 /// Policies that an array can be given when it starts.
@@ -116,8 +171,9 @@ pub enum Policy {
 impl StartArgs {
     /// As the library takes them.
     pub fn options(self, read_only: bool) -> AssembleOptions {
-        let drop_ppl = self.consistency_policy == Some(Policy::Resync);
-        AssembleOptions { force: self.force, run: self.run, read_only, drop_ppl, ..AssembleOptions::default() }
+        let drop_ppl = self.consistency_policy == Some(Policy::Resync) || self.update == Some(Update::NoPpl);
+        let drop_bitmap = self.update == Some(Update::NoBitmap);
+        AssembleOptions { force: self.force, run: self.run, read_only, drop_ppl, drop_bitmap, ..AssembleOptions::default() }
     }
 }
 
@@ -169,14 +225,16 @@ fn open_patiently(
 ) -> Result<Arc<dyn Device>, DeviceError> {
     loop {
         match open_over(path, overlay, open) {
-            Err(error)
-                if error.source.kind() == ErrorKind::ResourceBusy && Instant::now() < until && owner_of(path).is_none() =>
-            {
+            Err(error) if is_busy(&error) && Instant::now() < until && owner_of(path).is_none() => {
                 std::thread::sleep(PAUSE);
             }
             opened => return opened,
         }
     }
+}
+
+fn is_busy(error: &DeviceError) -> bool {
+    error.source.kind() == ErrorKind::ResourceBusy
 }
 
 /// Opens a member as `open` says, or under its overlay in the folder `overlay`: then what only looks makes none.
@@ -207,7 +265,7 @@ pub fn assemble(paths: &[PathBuf], which: &WhichArgs, open: OpenOptions, options
         refuse_repeated(&paths)?;
     }
     let found = scan_all(&paths, which, open);
-    let options = which.options(options);
+    let options = which.options(options, &paths, open)?;
     if found.candidates.is_empty()
         && let Some(assembly) = foreign::assemble(&paths, which, &options, open.write)?
     {

@@ -13,9 +13,6 @@ use crate::locate::super_sector;
 use crate::raw::{HEAD_BYTES, Head, MAX_ROLES, SUPER_MAGIC, checksum};
 use crate::{ByteOrder, DeviceFlags, Feature, MetadataVersion, PplArea, Role, Superblock};
 
-/// Features that change what lies on the members in ways that uraid does not carry out.
-const NEEDS_LATER: [Feature; 1] = [Feature::Clustered];
-
 /// The kernel refuses members with less room for data.
 const MIN_DATA_SECTORS: u64 = 10;
 
@@ -179,10 +176,6 @@ impl Checker<'_> {
         if unknown != 0 {
             let expected = format_args!("no bits beyond {:#x}", Feature::all_bits());
             return Err(self.fail(Kind::UnknownFeature, field!(feature_map), format_args!("{features:#x}"), expected));
-        }
-        if let Some(feature) = NEEDS_LATER.into_iter().find(|&feature| self.has(feature)) {
-            let found = format_args!("{features:#x}, with {}", feature.name());
-            return Err(self.fail(Kind::NeedsLaterVersion, field!(feature_map), found, format_args!("no {}", feature.name())));
         }
         if self.head.pad0.get() != 0 {
             return Err(self.fail(Kind::Padding, field!(pad0), self.head.pad0, 0));

@@ -176,6 +176,7 @@ fn config_of(
         write_mostly: assembly.write_mostly,
         resync_from: assembly.resync_from,
         bitmap,
+        bitmap_file: None,
         members,
         events: assembly.events,
         foreign: assembly.foreign,

@@ -278,6 +278,7 @@ impl World {
                 self.slot_of.insert(key, slot);
                 self.rebuilding.insert(key);
             }
+            Notice::BitmapLost { name, .. } => return Err(Stop::Bug(format!("no bitmap is in a file, but {name} was lost"))),
             Notice::Corrected { .. } => self.marks.hit("read repaired"),
             Notice::SyncEnded { progress, complete, .. } => {
                 if complete {

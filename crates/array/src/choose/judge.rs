@@ -6,6 +6,7 @@ use uraid_format::{Feature, Role, Superblock};
 use uraid_types::{SECTOR_BYTES, Sector, SectorCount, Slot};
 
 use super::AssembleProblem;
+use super::bitmap::Bitmaps;
 use crate::create::same_medium;
 use crate::{Candidate, Refused, RefusedReason};
 
@@ -98,7 +99,7 @@ pub(super) fn is_stale(events: u64, freshest: u64) -> bool {
 }
 
 /// Judges the members of one array; there is at least one.
-pub(super) fn judge(candidates: &[Candidate], force: bool) -> Judged {
+pub(super) fn judge(candidates: &[Candidate], force: bool, bitmaps: Bitmaps) -> Judged {
     let mut verdicts: Vec<Option<Verdict>> = candidates.iter().map(|_| None).collect();
     let mut conflict = leave_out_copies(candidates, &mut verdicts);
     let freshest = freshest(candidates, &verdicts);
@@ -112,7 +113,7 @@ pub(super) fn judge(candidates: &[Candidate], force: bool) -> Judged {
     if force {
         judge.force(&mut judged);
     }
-    judge.mark_readdable(&mut judged);
+    judge.mark_readdable(&mut judged, bitmaps);
     judged
 }
 
@@ -383,7 +384,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Whoever left while the freshest was active, and whose gap the bitmap covers, may come back by way of it.
-    fn mark_readdable(&self, judged: &mut Judged) {
+    fn mark_readdable(&self, judged: &mut Judged, bitmaps: Bitmaps) {
         let newest = self.newest();
         let Role::Active(own_slot) = newest.own_role() else { return };
         let active: Vec<&Candidate> = judged
@@ -391,7 +392,7 @@ impl<'a> Judge<'a> {
             .into_iter()
             .map(|index| &self.candidates[index])
             .collect();
-        let Some(merged) = super::start::merged_bitmap(newest, &active) else { return };
+        let Some(merged) = bitmaps.merged(newest, &active) else { return };
         for index in 0..judged.verdicts.len() {
             let own = self.superblock(index);
             let knew_the_freshest = own.roles.get(newest.dev_number as usize) == Some(&Role::Active(own_slot));

@@ -73,9 +73,14 @@ pub enum AssembleProblem {
         /// The other.
         second: String,
     },
-    /// A feature that uraid does not carry out.
-    #[error("the array has the feature {0}, which uraid does not carry out; start it with the kernel's md")]
-    Feature(&'static str),
+    /// A bitmap's file that is not this array's.
+    #[error("--bitmap {name}: {why}")]
+    BitmapFile {
+        /// The file.
+        name: String,
+        /// Why it cannot be used.
+        why: String,
+    },
     /// Data is missing.
     #[error("not enough members hold the data ({in_sync} of {slots} slots are in sync): {}{}", .story.join("; "), .hint)]
     NotEnough {
@@ -126,6 +131,12 @@ pub enum AssembleProblem {
     Replay {
         /// Which log.
         what: &'static str,
+        /// What failed.
+        why: String,
+    },
+    /// Superblocks that could not be written.
+    #[error("--update could not be carried out: {why}; give it again once that is mended")]
+    Update {
         /// What failed.
         why: String,
     },

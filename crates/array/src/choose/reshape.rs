@@ -7,6 +7,7 @@ use uraid_format::{BackupHead, Feature, MetadataVersion, RawSuper, Reshape, Role
 use uraid_geometry::{Geometry, Parity, ParityRole};
 use uraid_types::{Sector, SectorCount, Slot, StripeNo};
 
+use super::bitmap::Bitmaps;
 use super::judge::judge;
 use super::{AssembleError, AssembleOptions, AssembleProblem, Assembly, start};
 use crate::core::{ReshapeStatus, ShapeStatus};
@@ -63,7 +64,7 @@ pub(super) struct Shapes {
 impl Shapes {
     /// `None` where the freshest of the members knows of no reshape.
     pub fn of(candidates: &[Candidate]) -> Option<Shapes> {
-        let newest = candidates.get(judge(candidates, false).freshest)?.superblock().clone();
+        let newest = candidates.get(judge(candidates, false, Bitmaps::OfMembers).freshest)?.superblock().clone();
         let reshape = newest.reshape?;
         let shaped = |which| {
             let shaper = Shaper { which, newest: &newest, reshape };
@@ -238,14 +239,14 @@ impl Shapes {
             Which::Before => (self.before, self.after),
             Which::After => (self.after, self.before),
         };
-        let reading = AssembleOptions { read_only: true, ..*options };
+        let reading = AssembleOptions { read_only: true, bitmap_file: None, drop_bitmap: false, ..options.clone() };
         let named = |which: Which, error: AssembleError| AssembleError {
             problem: AssembleProblem::InShape { which: which.word(), problem: Box::new(error.problem) },
             refused: error.refused,
         };
         let mut assembly = super::choose_shape(own_members, refused, &reading).map_err(|error| named(own, error))?;
         // Who is missing has been judged; in a shape of fewer slots more are.
-        let other_options = AssembleOptions { run: true, ..reading };
+        let other_options = AssembleOptions { run: true, ..reading.clone() };
         let mut second = super::choose_shape(other_members, Vec::new(), &other_options).map_err(|error| named(other, error))?;
         second.geometry = second.geometry.limited_to(capacity);
         assembly.geometry = assembly.geometry.limited_to(capacity);

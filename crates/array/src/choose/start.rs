@@ -1,7 +1,7 @@
 //! Can what was judged be started, and from which state?
 
 use uraid_engine::MemberState;
-use uraid_format::{Bitmap, ByteOrder, Feature, Role, Superblock};
+use uraid_format::{Bitmap, BitmapError, ByteOrder, Feature, Role, Superblock, bits_for};
 use uraid_geometry::{Geometry, GeometryError, Shape};
 use uraid_types::{Layout, Raid0Layout, SECTOR_BYTES, Sector, SectorCount, Slot};
 
@@ -11,9 +11,6 @@ use super::logs::Logs;
 use super::reshape::holds_only_parity;
 use super::{AssembleOptions, AssembleProblem};
 use crate::Candidate;
-
-/// Features that change what lies on the members in ways that uraid does not carry out.
-const UNSUPPORTED: [Feature; 1] = [Feature::Clustered];
 
 /// How the array starts. Members are indices into the candidates.
 pub(super) struct StartPlan {
@@ -26,6 +23,10 @@ pub(super) struct StartPlan {
     pub write_mostly: Vec<bool>,
     pub resync_from: Option<Sector>,
     pub bitmap: Option<Merged>,
+    /// The bitmap that the members have goes.
+    pub drops_bitmap: bool,
+    /// It went, and only it knew which parity or copies agree.
+    pub distrusts_parity: bool,
     pub logs: Logs,
     pub read_only_because: Option<String>,
     pub warnings: Vec<String>,
@@ -52,14 +53,6 @@ fn geometry(newest: &Superblock, layout: Layout, member_sectors: Vec<SectorCount
     Geometry::new(&Shape { level, layout, raid_disks, chunk, member_sectors })
 }
 
-/// The bitmaps of the members that are whole, if the array has any.
-pub(super) fn merged_bitmap(newest: &Superblock, whole: &[&Candidate]) -> Option<Merged> {
-    if !newest.level.is_redundant() || newest.bitmap_offset.is_none() {
-        return None;
-    }
-    Merged::of(whole, redundant_geometry(newest).ok()?.resync_sectors(), newest.events)
-}
-
 /// The plan, or why there is none.
 pub(super) fn plan(candidates: &[Candidate], judged: &Judged, options: &AssembleOptions) -> Result<StartPlan, AssembleProblem> {
     Planner { candidates, judged, options, newest: candidates[judged.freshest].superblock() }.plan()
@@ -75,6 +68,7 @@ struct Planner<'a> {
 impl<'a> Planner<'a> {
     fn plan(&self) -> Result<StartPlan, AssembleProblem> {
         self.check_kind()?;
+        self.check_bitmap_file()?;
         let held = self.slots().map(|slot| self.judged.holder(slot));
         let (holders, states): (Vec<_>, Vec<_>) = held.map(|held| (held.map(|(index, _)| index), state(held))).unzip();
         let geometry = self.geometry(&holders, &states)?;
@@ -83,7 +77,8 @@ impl<'a> Planner<'a> {
         let empty = states.iter().filter(has_nothing).count();
         let degraded = states.iter().filter(|&&state| state != MemberState::InSync).count();
         let level = self.newest.level;
-        let dirty = level.is_redundant() && self.newest.resync_offset.is_some();
+        let distrusts_parity = level.is_redundant() && self.options.drop_bitmap && self.bitmap_alone_knows();
+        let dirty = level.is_redundant() && self.newest.resync_offset.is_some() || distrusts_parity;
         let mut logs = Logs::of(self.candidates, self.judged, (&holders, &states), &geometry, dirty, self.options)?;
         let lacks_data = |slot: &Slot| states[slot.index()] != MemberState::InSync && !holds_only_parity(&geometry, *slot);
         let lost = self.slots().filter(lacks_data).count();
@@ -99,7 +94,9 @@ impl<'a> Planner<'a> {
         let write_mostly = |holder: &Option<usize>| holder.is_some_and(|index| self.superblock(index).flags.write_mostly);
         Ok(StartPlan {
             block,
-            resync_from: self.resync_from(dirty && !logs.makes_in_sync, empty),
+            resync_from: self
+                .resync_from(dirty && !logs.makes_in_sync, empty)
+                .map(|from| if distrusts_parity { Sector(0) } else { from }),
             read_only_because: self.read_only_because(&holders, bitmap.is_some()).or_else(|| logs.read_only_because.take()),
             warnings: [std::mem::take(&mut logs.warnings), self.warnings(degraded, write_hole, bitmap.as_ref())].concat(),
             write_mostly: holders.iter().map(write_mostly).collect(),
@@ -107,6 +104,8 @@ impl<'a> Planner<'a> {
             holders,
             states,
             bitmap,
+            drops_bitmap: self.options.drop_bitmap && self.newest.bitmap_offset.is_some(),
+            distrusts_parity,
             logs,
             degraded,
             dirty,
@@ -127,9 +126,6 @@ impl<'a> Planner<'a> {
 
     /// Whatever stands against starting before any slot is looked at.
     fn check_kind(&self) -> Result<(), AssembleProblem> {
-        if let Some(feature) = UNSUPPORTED.into_iter().find(|&feature| self.newest.has(feature)) {
-            return Err(AssembleProblem::Feature(feature.name()));
-        }
         let (level, recorded) = (self.newest.level, self.newest.layout);
         if self
             .options
@@ -146,6 +142,42 @@ impl<'a> Planner<'a> {
             return Err(AssembleProblem::OnlySpares(spares.iter().map(|&index| self.name(index).to_owned()).collect()));
         }
         Ok(())
+    }
+
+    /// A bitmap's file has to be this array's, and its only bitmap.
+    fn check_bitmap_file(&self) -> Result<(), AssembleProblem> {
+        let Some(file) = &self.options.bitmap_file else { return Ok(()) };
+        let refuse = |why: String| Err(AssembleProblem::BitmapFile { name: file.name().to_owned(), why });
+        let newest = self.newest;
+        if !newest.level.is_redundant() {
+            return refuse(format!("a {} array has nothing to resync, so no bitmap either; leave --bitmap out", newest.level));
+        }
+        if newest.bitmap_offset.is_some() && !self.options.drop_bitmap {
+            let choice = "leave --bitmap out, or drop that one with --update=no-bitmap";
+            return refuse(format!("the array has a bitmap on its members; {choice}"));
+        }
+        if newest.ppl.is_some() && !self.options.drop_ppl || newest.has(Feature::Journal) {
+            return refuse("the array has a log of writes (PPL or journal), and md takes no bitmap beside it".to_owned());
+        }
+        if let Err(error) = file.found.superblock.check_array(newest, Sector(0)) {
+            return refuse(error.to_string());
+        }
+        let whole = redundant_geometry(newest).map(|geometry| geometry.resync_sectors()).unwrap_or_default();
+        let (bits, has) = (bits_for(whole, file.found.superblock.chunk_bytes), file.found.bits.len());
+        if bits > has {
+            return refuse(format!("it has {has} bits, and the array needs {bits}"));
+        }
+        Ok(())
+    }
+
+    /// Does nothing but the bitmap that is to be dropped say where parity or copies agree? A cluster's nodes keep it out of the
+    /// superblocks; a lockless one leaves parity unmade where nothing was written yet.
+    fn bitmap_alone_knows(&self) -> bool {
+        let is_other = |candidate: &Candidate| {
+            let problem = candidate.bitmap_problem.as_ref();
+            problem.is_some_and(|problem| matches!(problem, BitmapError::Version { .. }))
+        };
+        self.newest.has(Feature::Clustered) || self.candidates.iter().any(is_other)
     }
 
     /// The arithmetic, once it is known that all data is there.
@@ -194,7 +226,7 @@ impl<'a> Planner<'a> {
 
     /// What `force` would do, when it would help.
     fn force_hint(&self) -> String {
-        let forced = judge(self.candidates, true).forced;
+        let forced = judge(self.candidates, true, self.options.bitmaps()).forced;
         if self.options.force || forced.is_empty() {
             return String::new();
         }
@@ -270,7 +302,7 @@ impl<'a> Planner<'a> {
         let is_comparable = level.is_redundant() && !(level.has_parity() && empty >= level.parity_members());
         match is_comparable {
             true if !self.judged.forced.is_empty() => Some(Sector(0)),
-            true if dirty => self.newest.resync_offset,
+            true if dirty => self.newest.resync_offset.or(Some(Sector(0))),
             _ => None,
         }
     }
@@ -279,7 +311,7 @@ impl<'a> Planner<'a> {
     fn bitmap(&self, holders: &[Option<usize>], states: &[MemberState]) -> Option<Merged> {
         let in_sync = holders.iter().zip(states).filter(|(_, state)| **state == MemberState::InSync);
         let whole: Vec<&Candidate> = in_sync.filter_map(|(holder, _)| Some(&self.candidates[(*holder)?])).collect();
-        let mut merged = merged_bitmap(self.newest, &whole)?;
+        let mut merged = self.options.bitmaps().merged(self.newest, &whole)?;
         if !self.judged.forced.is_empty() {
             merged.bits = Bitmap::new_dirty(merged.bits.len());
             merged.current = false;
@@ -303,7 +335,17 @@ impl<'a> Planner<'a> {
         if let Some(member) = members.clone().find(|member| member.device.info().read_only) {
             return Some(format!("{} is open for reading only", member.name()));
         }
-        if self.newest.bitmap_offset.is_none() || !self.newest.level.is_redundant() || has_bitmap {
+        if self.options.bitmap_file.as_ref().is_some_and(|file| file.device.info().read_only) {
+            return Some("the bitmap's file is open for reading only".to_owned());
+        }
+        if self.newest.has(Feature::Clustered) && !self.options.drop_bitmap {
+            return Some(
+                "it is shared by a cluster, whose other nodes may be using it; once none does, --update=no-bitmap makes it an array of \
+                 this machine alone"
+                    .to_owned(),
+            );
+        }
+        if self.options.drop_bitmap || self.newest.bitmap_offset.is_none() || !self.newest.level.is_redundant() || has_bitmap {
             return None;
         }
         let problem = members.find_map(|member| Some(format!("{}: {}", member.name(), member.bitmap_problem.as_ref()?)));

@@ -9,7 +9,7 @@ use super::judge::{Judged, Verdict, judge};
 use super::reshape::Shapes;
 use super::{AssembleOptions, AssembleProblem, array_ids, array_name, start};
 use crate::core::ReshapeStatus;
-use crate::{Candidate, RefusedReason};
+use crate::{BitmapFile, Candidate, RefusedReason};
 
 /// What is known of one array.
 #[derive(Clone, Debug)]
@@ -137,7 +137,15 @@ pub enum SlotStanding {
 #[must_use]
 pub fn survey(candidates: &[Candidate], options: &AssembleOptions, backup: Option<&BackupHead>) -> Vec<ArraySurvey> {
     let own = |id| candidates.iter().filter(|candidate| candidate.superblock().array_id == id).cloned().collect::<Vec<_>>();
-    array_ids(candidates).into_iter().map(|id| survey_any(&own(id), options, backup)).collect()
+    let ids = array_ids(candidates);
+    let only = ids.len() == 1;
+    let survey = |own: Vec<Candidate>| {
+        // Of several arrays the bitmap's file is one's.
+        let is_its = |file: &BitmapFile| only || own.iter().any(|own| own.superblock().bitmap_id() == file.found.superblock.id);
+        let options = AssembleOptions { bitmap_file: options.bitmap_file.clone().filter(is_its), ..options.clone() };
+        survey_any(&own, &options, backup)
+    };
+    ids.into_iter().map(|id| survey(own(id))).collect()
 }
 
 /// An array in the one shape that it has, or in the one of its two in which each member has a slot.
@@ -165,7 +173,7 @@ fn survey_any(candidates: &[Candidate], options: &AssembleOptions, backup: Optio
 }
 
 fn survey_one(candidates: &[Candidate], options: &AssembleOptions) -> ArraySurvey {
-    let judged = judge(candidates, false);
+    let judged = judge(candidates, false, options.bitmaps());
     let started = start::plan(candidates, &judged, options);
     let newest = candidates[judged.freshest].superblock();
     let name = |&index: &usize| candidates[index].name().to_owned();

@@ -16,12 +16,14 @@ const PLAIN: AssembleOptions = AssembleOptions {
     run: false,
     read_only: false,
     drop_ppl: false,
+    drop_bitmap: false,
+    bitmap_file: None,
     uuid: None,
     raid0_layout: None,
     invalid_backup: false,
 };
-const RUN: AssembleOptions = AssembleOptions { run: true, ..PLAIN };
-const FORCE: AssembleOptions = AssembleOptions { force: true, ..PLAIN };
+const RUN: AssembleOptions = AssembleOptions { run: true, bitmap_file: None, ..PLAIN };
+const FORCE: AssembleOptions = AssembleOptions { force: true, bitmap_file: None, ..PLAIN };
 
 fn choose(candidates: Vec<Candidate>, options: &AssembleOptions) -> Result<Assembly, AssembleError> {
     super::choose(candidates, options, None)

@@ -57,6 +57,8 @@ pub struct CoreConfig {
     pub resync_from: Option<Sector>,
     /// The write-intent bitmap: how it was found, and its image.
     pub bitmap: Option<(BitmapConfig, BitmapSuper, Bitmap)>,
+    /// The caller's key for the file that the bitmap is kept in, and its name; `None` when the members have it.
+    pub bitmap_file: Option<(usize, String)>,
     /// Members, active ones and spares.
     pub members: Vec<CoreMember>,
     /// The events of the freshest member.
@@ -128,6 +130,13 @@ pub enum Notice {
         /// What it did.
         why: String,
     },
+    /// The bitmap's file could not be written: from now on there is no bitmap.
+    BitmapLost {
+        /// The file.
+        name: String,
+        /// What it did.
+        why: String,
+    },
     /// A spare takes over a slot.
     SpareActivated {
         /// Its name.
@@ -180,6 +189,15 @@ pub enum Output {
     Stopped,
 }
 
+/// Where a bitmap is that the members do not have.
+#[derive(Clone, Debug)]
+struct KeptInFile {
+    key: usize,
+    name: String,
+    /// It has to be written whole.
+    due: bool,
+}
+
 /// To whom a member operation belongs.
 #[derive(Clone, Copy, Debug)]
 enum Owner {
@@ -198,6 +216,7 @@ pub struct Core {
     events: u64,
     wall_seconds: u64,
     bitmap: Option<(BitmapSuper, Bitmap)>,
+    bitmap_file: Option<KeptInFile>,
     persist: Persist,
     owners: HashMap<u64, Owner>,
     next_token: u64,
@@ -268,6 +287,7 @@ impl Core {
             read_only: config.read_only,
             events: config.events,
             wall_seconds: 0,
+            bitmap_file: config.bitmap_file.filter(|_| bitmap.is_some()).map(|(key, name)| KeptInFile { key, name, due: true }),
             bitmap,
             persist,
             owners: HashMap::new(),

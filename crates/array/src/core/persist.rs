@@ -20,6 +20,11 @@ enum Change {
     Superblocks(Snapshot),
     /// Members that a crash left one event behind get what the others have, or a second crash could leave them two behind.
     CatchUp(Vec<usize>),
+    /// The bitmap's file is lost: the superblocks go beyond its events, so that nobody takes it for current. The change of the
+    /// bitmap that could not be made counts as made then.
+    WithoutBitmap {
+        generation: Option<u64>,
+    },
     Bitmap {
         generation: u64,
         set: Vec<u64>,
@@ -59,7 +64,7 @@ impl Persist {
     pub fn put_superblocks(&mut self, snapshot: Snapshot) {
         let waiting = self.queue.iter_mut().find_map(|change| match change {
             Change::Superblocks(waiting) => Some(waiting),
-            Change::CatchUp(_) | Change::Bitmap { .. } | Change::BadBlocks { .. } => None,
+            Change::CatchUp(_) | Change::WithoutBitmap { .. } | Change::Bitmap { .. } | Change::BadBlocks { .. } => None,
         });
         match waiting {
             Some(waiting) => {
@@ -150,6 +155,15 @@ impl Core {
                 }
                 Step::WriteSuperblocks
             }
+            Change::WithoutBitmap { .. } => {
+                self.events += 1;
+                let events = self.events;
+                for member in self.attached.iter_mut().filter(|member| member.is_usable()) {
+                    member.enrolled = true;
+                    member.raw.update(|superblock| superblock.events = events);
+                }
+                Step::WriteSuperblocks
+            }
             Change::BadBlocks { key, left } => {
                 let member = self.attached.iter().find(|member| member.key == *key);
                 *left = member.map(|member| member.bad_blocks.clone()).unwrap_or_default();
@@ -167,7 +181,7 @@ impl Core {
                         superblock.events_cleared = self.events;
                     }
                 }
-                Step::WriteBitmap
+                if self.bitmap.is_some() { Step::WriteBitmap } else { Step::Done }
             }
         };
         self.persist.current = Some((change, step));
@@ -193,7 +207,7 @@ impl Core {
                 Step::FlushBitmap
             }
             Step::FlushBitmap => {
-                self.send_to_all(|_| vec![IoOp::Flush]);
+                self.flush_bitmap();
                 if only_bitmap { Step::Done } else { Step::WriteSuperblocks }
             }
             Step::WriteSuperblocks => {
@@ -211,14 +225,30 @@ impl Core {
 
     fn end_change(&mut self, change: Change) {
         // Losses first: an acknowledgement that waits for this change must also wait for the one that records them.
+        let mut bitmap_lost = false;
         for (key, why) in std::mem::take(&mut self.persist.failed) {
-            self.metadata_failed(key, why);
+            match self.bitmap_file.take_if(|file| file.key == key) {
+                Some(file) => {
+                    self.bitmap = None;
+                    bitmap_lost = true;
+                    self.out.push(Output::Release { key });
+                    self.out.push(Output::Notice(Notice::BitmapLost { name: file.name, why }));
+                }
+                None => self.metadata_failed(key, why),
+            }
+        }
+        if bitmap_lost {
+            let generation = if let Change::Bitmap { generation, .. } = change { Some(generation) } else { None };
+            self.persist.queue.push_front(Change::WithoutBitmap { generation });
         }
         match change {
             Change::Superblocks(snapshot) if snapshot.failure => self.persist.once_more(snapshot),
-            Change::CatchUp(_) | Change::BadBlocks { .. } => {}
+            Change::CatchUp(_) | Change::BadBlocks { .. } | Change::WithoutBitmap { generation: None } => {}
+            Change::Bitmap { .. } if bitmap_lost => {}
             Change::Superblocks(snapshot) => self.tell(Event::MetadataDone { generation: snapshot.generation }),
-            Change::Bitmap { generation, .. } => self.tell(Event::BitmapDone { generation }),
+            Change::Bitmap { generation, .. } | Change::WithoutBitmap { generation: Some(generation) } => {
+                self.tell(Event::BitmapDone { generation })
+            }
         }
     }
 
@@ -260,7 +290,7 @@ impl Core {
         let block_bytes = self.block.len_bytes();
         let bit_byte = |bit: u64| BITMAP_SUPER_BYTES + (bit / 8) as usize;
         let mut blocks: Vec<usize> = match change {
-            Change::Superblocks(_) | Change::CatchUp(_) | Change::BadBlocks { .. } => vec![0],
+            Change::Superblocks(_) | Change::CatchUp(_) | Change::WithoutBitmap { .. } | Change::BadBlocks { .. } => vec![0],
             Change::Bitmap { set, clear, .. } => {
                 let header = (!clear.is_empty()).then_some(0);
                 set.iter().chain(clear).map(|&bit| bit_byte(bit) / block_bytes).chain(header).collect()
@@ -280,11 +310,24 @@ impl Core {
         let pool = Pool::new(0);
         let changed: Vec<(usize, Shared)> =
             blocks.into_iter().map(|block| (block * block_bytes, pool.copy(&image(block)))).collect();
-        let due = self.attached.iter().any(|member| member.takes_metadata() && member.bitmap_due);
+        let due = match &self.bitmap_file {
+            Some(file) => file.due,
+            None => self.attached.iter().any(|member| member.takes_metadata() && member.bitmap_due),
+        };
         let whole: Option<Shared> = due.then(|| {
             let blocks = superblock.area_bytes(block_bytes as u64) as usize / block_bytes;
             pool.copy(&(0..blocks).flat_map(&image).collect::<Vec<u8>>())
         });
+        if let Some(file) = &mut self.bitmap_file {
+            file.due = false;
+            let write = |offset: usize, bytes: Shared| IoOp::Write { offset_bytes: offset as u64, from: vec![bytes] };
+            let ops = match whole {
+                Some(whole) => vec![write(0, whole)],
+                None => changed.into_iter().map(|(offset, bytes)| write(offset, bytes)).collect(),
+            };
+            let key = file.key;
+            return self.send_to_file(key, ops);
+        }
         self.send_to_all(|member| {
             let Some(start) = member.raw.superblock().bitmap_start() else { return Vec::new() };
             let write = |offset: usize, bytes: &Shared| IoOp::Write {
@@ -297,6 +340,20 @@ impl Core {
             }
         });
         self.attached.iter_mut().filter(|member| member.takes_metadata()).for_each(|member| member.bitmap_due = false);
+    }
+
+    fn flush_bitmap(&mut self) {
+        match &self.bitmap_file {
+            Some(file) => self.send_to_file(file.key, vec![IoOp::Flush]),
+            None => self.send_to_all(|_| vec![IoOp::Flush]),
+        }
+    }
+
+    fn send_to_file(&mut self, key: usize, ops: Vec<IoOp>) {
+        self.persist.outstanding += ops.len();
+        for op in ops {
+            self.send(key, op, Owner::Persist { key });
+        }
     }
 
     pub(super) fn persist_io_done(&mut self, key: usize, result: Result<(), DeviceError>) {

@@ -198,6 +198,8 @@ impl Container {
             bitmap: None,
             bitmap_super: None,
             bitmap_bits: None,
+            bitmap_file: None,
+            superblocks_due: false,
             read_only_because: Some(format!("it is a volume of an {} container, which uraid only reads", self.format())),
             warnings,
             degraded,

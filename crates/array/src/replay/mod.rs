@@ -11,10 +11,12 @@ use uraid_geometry::{Geometry, Parity};
 use uraid_types::{Sector, SectorCount, Slot};
 
 use crate::choose::{AssembleError, AssembleOptions, AssembleProblem, Assembly, Replay, SlotPlan, choose};
+use crate::update::write_superblocks;
 use crate::{Backup, Candidate};
 
-/// [`choose`]s what to start and replays its log of writes, if it has one: the only thing that is written before it starts, and
-/// only where it may be written. `backup` is the backup file of a reshape that is part way.
+/// [`choose`]s what to start, writes superblocks that the options change, and replays its log of writes, if it has one: the only
+/// things that are written before it starts, and only where it may be written. `backup` is the backup file of a reshape that is part
+/// way.
 ///
 /// # Errors
 /// As [`choose`]; also when a member fails while its log is replayed.
@@ -26,13 +28,24 @@ pub fn assemble(
     let mut assembly = choose(candidates, options, backup.map(Backup::head))?;
     assembly.backup = backup.cloned();
     let what = match assembly.replay {
-        Replay::None => return Ok(assembly),
+        Replay::None => return updated(assembly),
         Replay::Ppl => "PPL",
         Replay::Journal => "journal",
     };
     match replay(&mut assembly) {
-        Ok(()) => Ok(assembly),
+        Ok(()) => updated(assembly),
         Err(why) => Err(AssembleError { problem: AssembleProblem::Replay { what, why }, refused: assembly.refused }),
+    }
+}
+
+/// With its superblocks written, where the options have changed them.
+fn updated(mut assembly: Assembly) -> Result<Assembly, AssembleError> {
+    match write_superblocks(&mut assembly) {
+        Ok(()) => Ok(assembly),
+        Err(error) => {
+            let problem = AssembleProblem::Update { why: error.to_string() };
+            Err(AssembleError { problem, refused: assembly.refused })
+        }
     }
 }
 

@@ -166,7 +166,7 @@ fn assemble(args: &Args) -> anyhow::Result<Assembly> {
     args.fuse.iter().try_for_each(|path| refuse_member_as("--fuse", path, &args.members))?;
     let open = if args.read_only { read_alone() } else { OpenOptions::own() };
     let Found { candidates, refused } = scan_all(&members, &args.which, open);
-    let options = args.which.options(&args.start.options(args.read_only));
+    let options = args.which.options(&args.start.options(args.read_only), &members, open)?;
     if candidates.is_empty()
         && let Some(assembly) = foreign::assemble(&members, &args.which, &options, false)?
     {

@@ -110,7 +110,8 @@ fn of_members(args: &Args) -> anyhow::Result<Exit> {
         return of_container(args, &foreign::Report::new(&container));
     }
     let backup = args.which.backup()?;
-    let arrays = survey(&found.candidates, &args.which.options(&AssembleOptions::default()), backup.as_ref().map(Backup::head));
+    let options = args.which.options(&AssembleOptions::default(), &args.targets, OpenOptions::look())?;
+    let arrays = survey(&found.candidates, &options, backup.as_ref().map(Backup::head));
     if args.json {
         say_json("detail", &Report { arrays: arrays.iter().map(AtRest::new).collect(), unusable })?;
         return exit(&arrays);

@@ -61,8 +61,7 @@ fn each_damage_has_its_name() {
         (4, &[2], Kind::MajorVersion),
         (220, &[0x81, 7], Kind::RoleCount),
         (9, &[0x20], Kind::UnknownFeature),
-        (8, &[4], Kind::Reshape), // from level 5 to 0
-        (9, &[1], Kind::NeedsLaterVersion),
+        (8, &[4], Kind::Reshape),  // from level 5 to 0
         (9, &[4], Kind::WriteLog), // PPL beside the bitmap
         (9, &[2], Kind::WriteLog), // a journal beside it
         (12, &[1], Kind::Padding),
@@ -230,12 +229,11 @@ proptest! {
 }
 
 #[test]
-fn a_feature_of_later_versions_is_named() {
+fn a_clusters_superblock_is_read() {
     let mut bytes = read("raid5-1.2-bitmap.super");
-    bytes[9] |= 1; // clustered
-    let error = RawSuper::parse(&with_checksum(bytes), Sector(8), MEMBER).unwrap_err();
-    assert_eq!((error.kind, error.field, error.member_byte), (Kind::NeedsLaterVersion, "feature_map", 4096 + 8));
-    assert!(error.to_string().contains("clustered") && !error.is_absent(), "{error}");
+    bytes[9] |= 1;
+    let raw = RawSuper::parse(&with_checksum(bytes), Sector(8), MEMBER).unwrap();
+    assert!(raw.superblock().has(Feature::Clustered));
 }
 
 #[test]

@@ -21,18 +21,18 @@ const DIRTY: u64 = 2 << 20;
 /// How much of each member is written there: a chunk.
 const WRITTEN: u64 = 64 << 10;
 /// mdadm's and uraid's option: a bit for 64 KiB.
-const BITMAP_CHUNK: &str = "--bitmap-chunk=64K";
+pub(super) const BITMAP_CHUNK: &str = "--bitmap-chunk=64K";
 
 /// One array and what becomes of it.
-struct Subject<'a> {
-    bench: &'a Bench,
-    case: Case,
+pub(super) struct Subject<'a> {
+    pub bench: &'a Bench,
+    pub case: Case,
     /// Members that hold data, as opposed to parity or copies.
-    data_members: u64,
+    pub data_members: u64,
 }
 
 impl<'a> Subject<'a> {
-    fn all(bench: &'a Bench) -> Vec<Subject<'a>> {
+    pub fn all(bench: &'a Bench) -> Vec<Subject<'a>> {
         let data_members = |case: &Case| match case.level {
             "1" => 1,
             "10" => case.members as u64 / 2,
@@ -41,11 +41,11 @@ impl<'a> Subject<'a> {
         chosen(BITMAPS).into_iter().map(|case| Subject { bench, case, data_members: data_members(&case) }).collect()
     }
 
-    fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         self.case.name
     }
 
-    fn make_files(&self) -> Vec<String> {
+    pub fn make_files(&self) -> Vec<String> {
         self.case.files().iter().map(|name| self.bench.lab.file(name, self.case.member_bytes(0))).collect()
     }
 
@@ -69,13 +69,13 @@ impl<'a> Subject<'a> {
     }
 
     /// The part of the array that is written: whole stripes.
-    fn written(&self) -> std::ops::Range<usize> {
+    pub fn written(&self) -> std::ops::Range<usize> {
         let start = DIRTY * self.data_members;
         start as usize..(start + WRITTEN * self.data_members) as usize
     }
 
     /// The script that writes what is to be written.
-    fn write_in_guest(&self) -> String {
+    pub fn write_in_guest(&self) -> String {
         let file = format!("{}.written", self.name());
         std::fs::write(self.bench.lab.path(&file), self.news()).unwrap();
         format!("dd if=$W/{file} of=/dev/md0 bs=64K seek={} oflag=direct status=none\n", self.written().start >> 16)
@@ -86,12 +86,12 @@ impl<'a> Subject<'a> {
         pattern(2, 3 * WRITTEN as usize)[..self.written().len()].to_vec()
     }
 
-    fn write_by_uraid(&self) {
+    pub fn write_by_uraid(&self) {
         write_nbd(&self.bench.lab.path("socket"), self.written().start as u64, &self.news());
     }
 
     /// All that the array of `size_bytes` must hold.
-    fn contents(&self, size_bytes: u64) -> Vec<u8> {
+    pub fn contents(&self, size_bytes: u64) -> Vec<u8> {
         let mut contents = self.bench.expected(size_bytes).to_vec();
         contents[self.written()].copy_from_slice(&self.news());
         contents
@@ -99,7 +99,7 @@ impl<'a> Subject<'a> {
 
     /// Asserts that the array holds what it must. Of copies either may be read where one of them is rubbish.
     #[track_caller]
-    fn assert_contents(&self, found: &[u8], mut expected: Vec<u8>) {
+    pub fn assert_contents(&self, found: &[u8], mut expected: Vec<u8>) {
         let rubbish_at = match self.case.level {
             "1" => Some(CLEAN),
             // The last chunk of its row.
@@ -123,35 +123,35 @@ impl<'a> Subject<'a> {
 
     /// Asserts that an export of these members is what it must be.
     #[track_caller]
-    fn assert_exports(&self, members: &[String]) {
+    pub fn assert_exports(&self, members: &[String]) {
         self.bench.export(members).expect(0);
         let found = std::fs::read(self.bench.lab.path("exported")).unwrap();
         self.assert_contents(&found, self.contents(found.len() as u64));
     }
 
     /// Puts rubbish on a member, both where something was written and where nothing was.
-    fn spoil(&self, member: &str) {
+    pub fn spoil(&self, member: &str) {
         self.bench.spoil(member, CLEAN);
         self.bench.spoil(member, DIRTY);
     }
 
     /// Was the rubbish mended where something was written, and only there?
     #[track_caller]
-    fn assert_mended_where_dirty(&self, member: &str) {
+    pub fn assert_mended_where_dirty(&self, member: &str) {
         let is_rubbish = [CLEAN, DIRTY].map(|place| self.bench.is_spoilt(member, place));
         assert_eq!(is_rubbish, [true, false], "rubbish where nothing, where something was written, on {member}");
     }
 
     /// Is this what a check finds while the rubbish is still there where nothing was written?
     #[track_caller]
-    fn assert_one_page_differs(&self, mismatch_sectors: u64) {
+    pub fn assert_one_page_differs(&self, mismatch_sectors: u64) {
         // Of copies, all that was compared at a time counts.
         let most = if ["1", "10"].contains(&self.case.level) { 128 } else { 8 };
         assert!((8..=most).contains(&mismatch_sectors), "{}: mismatch_cnt {mismatch_sectors}", self.name());
     }
 
     /// The script that stops the array, having reported on it, its contents in the file `NAME.out`.
-    fn report_in_guest(&self) -> String {
+    pub fn report_in_guest(&self) -> String {
         let name = self.name();
         format!(
             "mdwait /dev/md0\necho degraded.{name}=$(cat $(md_sys /dev/md0)/degraded)\nblockdev --flushbufs /dev/md0\n\
@@ -161,7 +161,7 @@ impl<'a> Subject<'a> {
 
     /// The array's contents as the guest reported them; it must be whole, with rubbish where nothing was written.
     #[track_caller]
-    fn reported(&self, output: &Output) -> Vec<u8> {
+    pub fn reported(&self, output: &Output) -> Vec<u8> {
         assert_eq!(guest::value(output, "degraded", self.name()), "0", "{}", output.stdout);
         self.assert_one_page_differs(guest::value(output, "mismatch", self.name()).parse().unwrap());
         std::fs::read(self.bench.lab.path(&format!("{}.out", self.name()))).unwrap()

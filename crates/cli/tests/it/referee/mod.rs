@@ -4,6 +4,8 @@
 
 mod agree;
 mod bad_blocks;
+mod bitmap_dropped;
+mod bitmap_file;
 mod bitmaps;
 mod cases;
 mod compat;
