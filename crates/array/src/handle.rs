@@ -8,7 +8,7 @@ use std::time::Duration;
 use crossbeam_channel::{Sender, bounded, unbounded};
 use uraid_device::{Device, DeviceError, Fault, Faulty, OpenOptions, Pool, QueueOptions, Shared, Waker};
 use uraid_engine::planner::Preference;
-use uraid_engine::{Outcome, Request, RequestError, SyncKind};
+use uraid_engine::{Outcome, Request, RequestError, SyncKind, SyncSpeed};
 use uraid_types::{Sector, SectorCount, Slot};
 use uuid::Uuid;
 
@@ -31,6 +31,8 @@ pub struct RunOptions {
     pub cache_bytes: usize,
     /// How writes to stripes are planned.
     pub preference: Preference,
+    /// How fast runs over the array may go.
+    pub sync_speed: SyncSpeed,
     /// How member I/O is done.
     pub queue: QueueOptions,
 }
@@ -42,6 +44,7 @@ impl Default for RunOptions {
             auto_sync: true,
             cache_bytes: DEFAULT_CACHE_BYTES,
             preference: Preference::default(),
+            sync_speed: SyncSpeed::default(),
             queue: QueueOptions::default(),
         }
     }
@@ -159,6 +162,7 @@ impl Array {
             auto_sync: options.auto_sync,
             cache_bytes: options.cache_bytes,
             preference: options.preference,
+            sync_speed: options.sync_speed,
             pool: pool.clone(),
         });
         let data_members = usize::from(shape.raid_disks).saturating_sub(shape.level.parity_members()).max(1);
@@ -298,6 +302,9 @@ impl Array {
     /// # Errors
     /// Why it was refused; nothing has been changed then.
     pub fn command(&self, command: Command) -> Result<(), CommandError> {
+        if self.0.layers.is_some() && matches!(command, Command::StartSync(_)) {
+            return Err(CommandError::Reshaping);
+        }
         let (answer, result) = bounded(1);
         self.ask(Message::Command { command, answer });
         result.recv().unwrap_or(Err(CommandError::Broken))

@@ -39,4 +39,4 @@ pub use handle::{Array, DEFAULT_CACHE_BYTES, JoinError, RunOptions};
 pub use pump::Reply;
 // What a running array takes and answers, for whoever may not know the engine.
 pub use uraid_engine::planner::{IoCosts, Preference, RmwPolicy};
-pub use uraid_engine::{FailureKind, Outcome, Request, RequestError, SyncKind};
+pub use uraid_engine::{FailureKind, Outcome, Request, RequestError, SyncKind, SyncSpeed};

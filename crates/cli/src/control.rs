@@ -58,6 +58,13 @@ pub enum Request {
     Repair,
     /// Break a check or a repair off.
     StopSync,
+    /// Set how fast runs over the array may go, in KiB/s of each member.
+    SyncSpeed {
+        /// While requests come in; `null` for a window at a time.
+        min_kib: Option<u64>,
+        /// At most.
+        max_kib: Option<u64>,
+    },
     /// Finish, mark clean, end the server; the answer comes when all that is done.
     Stop,
 }
@@ -194,6 +201,10 @@ mod tests {
         let written = [
             (Request::Status, json!({ "op": "status" })),
             (Request::StopSync, json!({ "op": "stop-sync" })),
+            (
+                Request::SyncSpeed { min_kib: None, max_kib: Some(1000) },
+                json!({ "op": "sync-speed", "min_kib": null, "max_kib": 1000 }),
+            ),
             (Request::Fail { member: member.clone() }, json!({ "op": "fail", "member": { "name": "d0", "path": "/srv/d0" } })),
             (
                 Request::ReAdd { member, force: true },

@@ -133,6 +133,8 @@ mod tests {
             sync: Some(sync),
             last_sync: None,
             reshape: None,
+            sync_speed_min_kib: None,
+            sync_speed_max_kib: None,
             ios: Default::default(),
             bitmap: None,
         };

@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use uraid_array::{
-    AssembleOptions, Assembly, Backup, BitmapFile, BitmapFileError, Candidate, MemberPath, Refused, RefusedReason, open_member,
-    scan,
+    AssembleOptions, Assembly, Backup, BitmapFile, BitmapFileError, Candidate, MemberPath, Refused, RefusedReason, SyncSpeed,
+    open_member, scan,
 };
 use uraid_device::{Device, DeviceError, OpenOptions};
 use uraid_serve::control as sockets;
 use uraid_types::Raid0Layout;
 use uuid::Uuid;
 
-use crate::control::{self, NOT_UTF8, Running, full};
+use crate::control::{self, NOT_UTF8, Request, Running, full};
 use crate::foreign::{self, VolumeArgs};
 use crate::output::{note, usage};
 use crate::overlays::open_under;
@@ -174,6 +174,35 @@ impl StartArgs {
         let drop_ppl = self.consistency_policy == Some(Policy::Resync) || self.update == Some(Update::NoPpl);
         let drop_bitmap = self.update == Some(Update::NoBitmap);
         AssembleOptions { force: self.force, run: self.run, read_only, drop_ppl, drop_bitmap, ..AssembleOptions::default() }
+    }
+}
+
+/// How fast runs over the array may go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct SpeedArgs {
+    /// KiB/s of each member that resync, recovery, check and repair keep while requests come in; a window at a time unless given
+    #[arg(long, value_name = "KIB/S")]
+    sync_speed_min: Option<u64>,
+    /// KiB/s of each member that resync, recovery, check and repair do not exceed
+    #[arg(long, value_name = "KIB/S", value_parser = clap::value_parser!(u64).range(1..))]
+    sync_speed_max: Option<u64>,
+}
+
+impl SpeedArgs {
+    /// As the library takes them.
+    pub fn speed(self) -> SyncSpeed {
+        SyncSpeed { min_kib: self.sync_speed_min, max_kib: self.sync_speed_max }
+    }
+
+    /// Tells a running array, where there is something to tell.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn tell(self, name: &str) -> anyhow::Result<()> {
+        if self != SpeedArgs::default() {
+            control::call(name, &Request::SyncSpeed { min_kib: self.sync_speed_min, max_kib: self.sync_speed_max })?;
+        }
+        Ok(())
     }
 }
 

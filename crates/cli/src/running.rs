@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use signal_hook::iterator::Signals;
 use uraid_array::core::{Command, Status};
-use uraid_array::{Array, Assembly, RunOptions};
+use uraid_array::{Array, Assembly, RunOptions, SyncSpeed};
 use uraid_device::OpenOptions;
 use uraid_engine::SyncKind;
 use uraid_report::Rate;
@@ -280,6 +280,7 @@ impl Shared {
             Request::Check => command(Command::StartSync(SyncKind::Check)),
             Request::Repair => command(Command::StartSync(SyncKind::Repair)),
             Request::StopSync => command(Command::StopSync),
+            Request::SyncSpeed { min_kib, max_kib } => command(Command::SetSyncSpeed(SyncSpeed { min_kib, max_kib })),
             Request::Stop => self.stop(),
         }
     }

@@ -5,6 +5,8 @@ use std::fmt;
 use uraid_device::{DeviceError, IoOp, Shared};
 use uraid_types::{Sector, SectorCount, Slot};
 
+use crate::SyncSpeed;
+
 /// A front end's name for its request; handed back in the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId(pub u64);
@@ -227,6 +229,8 @@ pub enum Event {
     StartSync(SyncKind),
     /// Break off a check or a repair.
     StopSync,
+    /// Set how fast runs over the array may go, the one under way too.
+    SetSyncSpeed(SyncSpeed),
     /// Time has passed.
     Tick {
         /// Milliseconds from any start, never going back.

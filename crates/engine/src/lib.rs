@@ -35,6 +35,7 @@ mod lock;
 mod members;
 mod meta;
 mod ops;
+mod pace;
 pub mod planner;
 mod requests;
 mod stripe_read;
@@ -54,6 +55,7 @@ pub use counters::{Counters, MemberIos};
 pub use event::{
     Effect, Event, FailureKind, MemberState, Outcome, Request, RequestError, RequestId, Snapshot, SyncKind, SyncProgress,
 };
+pub use pace::SyncSpeed;
 
 use flush::FlushQueue;
 use intent::Intent;
@@ -61,6 +63,7 @@ use lock::Locks;
 use members::Members;
 use meta::Meta;
 use ops::{IoRef, Op};
+use pace::Pace;
 use planner::Preference;
 use requests::{Parked, Pending};
 use sync::SyncRun;
@@ -101,6 +104,8 @@ pub struct Config {
     pub window: SectorCount,
     /// Windows under way at once.
     pub windows: usize,
+    /// How fast runs over the array may go.
+    pub sync_speed: SyncSpeed,
     /// Bytes that writes to stripes may hold at once; one alone may hold more.
     pub cache_bytes: usize,
     /// How writes to stripes are planned.
@@ -124,6 +129,7 @@ impl Config {
             auto_sync: true,
             window: SectorCount(256),
             windows: 4,
+            sync_speed: SyncSpeed::default(),
             cache_bytes: 32 << 20,
             preference: Preference::default(),
             pool: Pool::new(64 << 20),
@@ -151,7 +157,7 @@ pub struct Engine {
     auto_sync: bool,
     window: SectorCount,
     windows: usize,
-    foreground_busy: bool,
+    pace: Pace,
     requests_seen: u64,
     /// Where parity or copies may differ from: `None` when they agree everywhere.
     resync_from: Option<Sector>,
@@ -222,7 +228,7 @@ impl Engine {
             auto_sync: config.auto_sync,
             window: config.window,
             windows: config.windows,
-            foreground_busy: false,
+            pace: Pace::new(config.sync_speed),
             requests_seen: 0,
             resync_from: config.resync_from,
             torn_from: None,
@@ -268,6 +274,7 @@ impl Engine {
             }
             Event::StartSync(kind) => self.start_sync(kind),
             Event::StopSync => self.stop_sync(),
+            Event::SetSyncSpeed(speed) => self.set_sync_speed(speed),
             Event::Tick { now_ms } => self.tick(now_ms),
             Event::Shutdown => {
                 self.stopping = true;

@@ -9,6 +9,7 @@ use crate::Engine;
 use crate::event::{Effect, MemberState, SyncKind, SyncProgress};
 use crate::extents::Rows;
 use crate::meta::earliest;
+use crate::pace::SyncSpeed;
 use crate::window_parity::Found;
 
 /// A run.
@@ -110,14 +111,26 @@ impl Engine {
 
     /// While requests come in, a run makes way for them.
     pub(crate) fn throttle_tick(&mut self) {
-        self.foreground_busy = self.requests_seen > 0;
+        self.sync_wants_pump |= self.pace.tick(self.now_ms, self.requests_seen > 0) && self.sync.is_some();
         self.requests_seen = 0;
+    }
+
+    /// Sets how fast runs may go, the one under way too.
+    pub(crate) fn set_sync_speed(&mut self, speed: SyncSpeed) {
+        self.pace.speed = speed;
+        self.sync_wants_pump = self.sync.is_some();
+    }
+
+    /// How fast runs may go.
+    #[must_use]
+    pub fn sync_speed(&self) -> SyncSpeed {
+        self.pace.speed
     }
 
     /// Sends windows until enough are out, and ends the run when all are back.
     pub(crate) fn pump_sync(&mut self) {
         loop {
-            let depth = if self.foreground_busy { 1 } else { self.windows };
+            let depth = self.pace.depth(self.windows);
             let Some(run) = &mut self.sync else { return };
             let halted = run.stop || run.found.abort.is_some() || self.broken.is_some() || self.stopping;
             if halted || run.next >= run.end {
@@ -146,6 +159,7 @@ impl Engine {
             }
             let rows = run.next..(run.next + self.window.0).min(run.end);
             run.next = rows.end;
+            self.pace.begun(rows.end - rows.start);
             run.windows.insert(rows.start, None);
             run.out += 1;
             match self.geometry {

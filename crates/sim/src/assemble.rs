@@ -184,6 +184,7 @@ fn config_of(
         auto_sync: true,
         cache_bytes: 1 << 20,
         preference: Default::default(),
+        sync_speed: Default::default(),
         pool: pool.clone(),
     })
 }

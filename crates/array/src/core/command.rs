@@ -1,6 +1,6 @@
 //! What an administrator can ask of a running array: mdadm's manage mode.
 
-use uraid_engine::{Event, MemberState, SyncKind};
+use uraid_engine::{Event, MemberState, SyncKind, SyncSpeed};
 use uraid_format::{Feature, RawSuper};
 use uraid_types::{Sector, SectorCount, Slot};
 use uuid::Uuid;
@@ -48,6 +48,8 @@ pub enum Command {
     StartSync(SyncKind),
     /// Break a check or a repair off.
     StopSync,
+    /// Set how fast runs over the array may go, the one under way too.
+    SetSyncSpeed(SyncSpeed),
 }
 
 /// Why a command was refused. Nothing has been changed.
@@ -88,6 +90,9 @@ pub enum CommandError {
     /// A run is under way.
     #[error("{0} is running; wait for it, or stop it")]
     Busy(&'static str),
+    /// Neither shape of the array goes over all of its members.
+    #[error("the array's reshape is part way: nothing can be gone over until Linux has finished it")]
+    Reshaping,
     /// A check needs all members.
     #[error("the array is degraded: there is nothing to check against until it has recovered")]
     Degraded,
@@ -98,7 +103,7 @@ impl Core {
         if self.engine.broken().is_some() {
             return Err(CommandError::Broken);
         }
-        let looks_only = matches!(command, Command::StartSync(SyncKind::Check) | Command::StopSync);
+        let looks_only = matches!(command, Command::StartSync(SyncKind::Check) | Command::StopSync | Command::SetSyncSpeed(_));
         if self.read_only && !looks_only {
             return Err(CommandError::ReadOnly);
         }
@@ -108,6 +113,10 @@ impl Core {
             Command::Add(member) => self.add(*member),
             Command::ReAdd(member) => self.re_add(*member),
             Command::StartSync(kind) => self.run(kind),
+            Command::SetSyncSpeed(speed) => {
+                self.tell(Event::SetSyncSpeed(speed));
+                Ok(())
+            }
             Command::StopSync => {
                 self.tell(Event::StopSync);
                 Ok(())

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use uraid_device::{DeviceError, Io, IoOp, Pool};
 use uraid_engine::planner::Preference;
 use uraid_engine::{
-    BitmapConfig, Config, Effect, Engine, Event, MemberState, Outcome, Request, RequestError, RequestId, SyncProgress,
+    BitmapConfig, Config, Effect, Engine, Event, MemberState, Outcome, Request, RequestError, RequestId, SyncProgress, SyncSpeed,
 };
 use uraid_format::{Bitmap, BitmapSuper, RawSuper};
 use uraid_geometry::Geometry;
@@ -73,6 +73,8 @@ pub struct CoreConfig {
     pub cache_bytes: usize,
     /// How writes to stripes are planned.
     pub preference: Preference,
+    /// How fast runs over the array may go.
+    pub sync_speed: SyncSpeed,
     /// Where buffers come from.
     pub pool: Pool,
 }
@@ -268,6 +270,7 @@ impl Core {
             windows,
             cache_bytes: config.cache_bytes,
             preference: config.preference,
+            sync_speed: config.sync_speed,
             pool: config.pool,
             ..Config::new(config.geometry, config.slots)
         });

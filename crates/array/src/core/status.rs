@@ -188,6 +188,12 @@ pub struct Status {
     pub sync: Option<SyncStatus>,
     /// The last run that ended.
     pub last_sync: Option<SyncStatus>,
+    /// The speed in KiB/s of each member that runs keep while requests come in; without it they go a window at a time.
+    #[serde(default)]
+    pub sync_speed_min_kib: Option<u64>,
+    /// The speed in KiB/s of each member that runs do not exceed.
+    #[serde(default)]
+    pub sync_speed_max_kib: Option<u64>,
     /// The write-intent bitmap.
     pub bitmap: Option<BitmapStatus>,
     /// The reshape that it is in; nobody carries it on while the array runs here.
@@ -248,6 +254,8 @@ impl Core {
             sync: self.engine.sync_progress().map(|progress| sync_status(progress, false)),
             last_sync: self.last_sync.map(|(progress, complete)| sync_status(progress, complete)),
             reshape: None,
+            sync_speed_min_kib: self.engine.sync_speed().min_kib,
+            sync_speed_max_kib: self.engine.sync_speed().max_kib,
             ios: IoStatus::of(self.engine.counters()),
             bitmap: self.engine.bitmap_usage().zip(self.bitmap.as_ref()).map(|((set, bits), (superblock, _))| BitmapStatus {
                 set,

@@ -13,7 +13,7 @@ use uraid_serve::{Listen, control as sockets};
 use crate::control::Running;
 use crate::daemon;
 use crate::foreign;
-use crate::members::{Found, StartArgs, WhichArgs, owner_of, read_alone, refuse_member_as, refuse_repeated, scan_all};
+use crate::members::{Found, SpeedArgs, StartArgs, WhichArgs, owner_of, read_alone, refuse_member_as, refuse_repeated, scan_all};
 use crate::output::{Exit, note, say, say_json, usage};
 use crate::running::{FrontEnds, Owner};
 use crate::sizes;
@@ -46,6 +46,8 @@ pub struct Args {
     read_only: bool,
     #[command(flatten)]
     start: StartArgs,
+    #[command(flatten)]
+    speed: SpeedArgs,
     /// Go into the background once the array is served; a log is kept in the run directory
     #[arg(long)]
     daemon: bool,
@@ -94,7 +96,13 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let assembly = assemble(args)?;
     let name = name_for(args, &assembly)?;
     let preference = Preference { rmw: args.rmw, ..Preference::default() };
-    let options = RunOptions { read_only: args.read_only, cache_bytes: args.cache_size, preference, ..RunOptions::default() };
+    let options = RunOptions {
+        read_only: args.read_only,
+        cache_bytes: args.cache_size,
+        preference,
+        sync_speed: args.speed.speed(),
+        ..RunOptions::default()
+    };
     let front_ends = FrontEnds { nbd: args.nbd.clone(), nbd_allow_remote: args.nbd_allow_remote, fuse: args.fuse.clone() };
     let overlay = args.which.overlay.clone();
     if let Some(why) = assembly.read_only_because.as_ref().filter(|_| !args.read_only) {

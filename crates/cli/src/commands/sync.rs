@@ -11,7 +11,7 @@ use uraid_device::OpenOptions;
 use uraid_engine::{MemberState, SyncKind};
 
 use crate::control::{self, Request};
-use crate::members::{StartArgs, WhichArgs, assemble, read_alone};
+use crate::members::{SpeedArgs, StartArgs, WhichArgs, assemble, read_alone};
 use crate::output::{Exit, note, say, say_json};
 use crate::signals::{Interrupted, Stop};
 use crate::watch::{Bars, until_idle_counted};
@@ -29,6 +29,8 @@ pub struct Args {
     which: WhichArgs,
     #[command(flatten)]
     start: StartArgs,
+    #[command(flatten)]
+    speed: SpeedArgs,
     /// Print a report as JSON
     #[arg(long)]
     json: bool,
@@ -57,7 +59,10 @@ pub fn run(args: &Args, kind: SyncKind) -> anyhow::Result<Exit> {
     let stop = Stop::listen()?;
     let begun = Instant::now();
     let ended = match running_name(&args.targets) {
-        Some(name) => on_running(name, kind, &stop)?,
+        Some(name) => {
+            args.speed.tell(name)?;
+            on_running(name, kind, &stop)?
+        }
         None => on_members(args, kind, &stop)?,
     };
     report(args, kind, &ended, begun.elapsed())
@@ -89,7 +94,9 @@ fn on_members(args: &Args, kind: SyncKind, stop: &Stop) -> anyhow::Result<Ended>
         bail!("the array can only be read: {why}");
     }
     let begun = Bars::from(begun_sectors(&assembly));
-    let array = Array::start(assembly, &RunOptions { read_only: looks_only, auto_sync: !looks_only, ..RunOptions::default() });
+    let sync_speed = args.speed.speed();
+    let options = RunOptions { read_only: looks_only, auto_sync: !looks_only, sync_speed, ..RunOptions::default() };
+    let array = Array::start(assembly, &options);
     let ended = run_on(&array, kind, begun, stop);
     array.stop();
     ended
@@ -125,7 +132,11 @@ fn on_running(name: &str, kind: SyncKind, stop: &Stop) -> anyhow::Result<Ended> 
         SyncKind::Repair => Request::Repair,
         SyncKind::Resync | SyncKind::Recovery => Request::Resync,
     };
-    control::call(name, &request)?;
+    // One that runs already is watched to its end.
+    let under_way = control::status(name)?.sync.map(|sync| sync.kind);
+    if under_way.as_deref() != Some(kind.name()) {
+        control::call(name, &request)?;
+    }
     let mut bars = Bars::default();
     loop {
         let status = control::status(name)?;

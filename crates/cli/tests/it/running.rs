@@ -295,3 +295,21 @@ fn member_ios_are_those_of_the_arithmetic() {
         assert_eq!(server.stop().0, 0);
     }
 }
+
+#[test]
+fn runs_keep_to_their_speed_until_it_is_set_anew() {
+    let lab = Lab::new();
+    let members = lab.array(2, MEMBER, &["--level=1", "--name=slow"]);
+    let server = lab.assemble(&members, &["--sync-speed-max=1", "--sync-speed-min=1"]);
+    eventually("a window has passed", || lab.status("slow")["sync"]["done_sectors"].as_u64() > Some(0));
+    let status = lab.status("slow");
+    assert_eq!((&status["sync_speed_min_kib"], &status["sync_speed_max_kib"]), (&1.into(), &1.into()));
+    // At a KiB a second the 16 MiB take hours; what is told to a run under way counts at once.
+    let done = lab.ok(&["resync", "slow", "--sync-speed-max=1000000000"]).stdout;
+    assert!(done.contains("resync done"), "{done}");
+    let status = lab.status("slow");
+    assert_eq!((&status["sync_speed_min_kib"], &status["sync_speed_max_kib"]), (&json!(null), &1_000_000_000.into()));
+    assert_eq!(server.stop().0, 0);
+    let refused = lab.run(&["check", "slow", "--sync-speed-max=0"]).expect(2).stderr;
+    assert!(refused.contains("--sync-speed-max"), "{refused}");
+}

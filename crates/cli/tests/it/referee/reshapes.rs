@@ -348,6 +348,9 @@ fn an_array_being_reshaped_is_served_and_not_written() {
     let position: u64 = guest::value(&output, "position", GROWN.name).parse().unwrap();
     let members = GROWN.cut();
     let before = bench.lab.bytes(&members);
+    // Either of its shapes would find mismatches everywhere.
+    let refused = bench.lab.run(&[&["check"], &refs(&members)[..]].concat()).expect(1).stderr;
+    assert!(refused.contains("reshape is part way"), "{refused}");
     let server = bench.lab.assemble(&members, &["--name=part", "--nbd=unix:socket"]);
     let status = bench.lab.status("part");
     assert_eq!((&status["reshape"]["position_sectors"], &status["read_only"]), (&json!(position), &Value::Bool(true)));
