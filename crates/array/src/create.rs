@@ -12,6 +12,7 @@ use uraid_geometry::{Geometry, GeometryError, Shape};
 use uraid_types::{Layout, Level, Sector, SectorCount, Slot};
 use uuid::Uuid;
 
+use crate::undo::{Change, Changed};
 use crate::{Signature, signature};
 
 /// md's usual chunk: 512 KiB.
@@ -143,6 +144,9 @@ pub enum CreateError {
     /// The shape is impossible. Nothing was written.
     #[error("{0}")]
     Shape(#[source] GeometryError),
+    /// What would be overwritten cannot be saved. Nothing was written.
+    #[error("{0}")]
+    Undo(String),
     /// Writing failed half way.
     #[error(
         "{error}; the array was not made, and {} carry parts of its metadata: create it again with --force, or wipe them",
@@ -186,6 +190,19 @@ pub fn create(
     spares: &[Arc<dyn Device>],
     request: &CreateRequest,
 ) -> Result<Created, CreateError> {
+    create_with(devices, spares, request, &mut |_| Ok(()))
+}
+
+/// As [`create`]; `save` gets what will be written before anything is, and may refuse.
+///
+/// # Errors
+/// As [`create`], and what `save` says.
+pub fn create_with(
+    devices: &[Option<Arc<dyn Device>>],
+    spares: &[Arc<dyn Device>],
+    request: &CreateRequest,
+    save: &mut dyn FnMut(&[Changed]) -> Result<(), String>,
+) -> Result<Created, CreateError> {
     let members: Vec<Option<&dyn Device>> =
         devices.iter().map(Option::as_deref).chain(spares.iter().map(|spare| Some(&**spare))).collect();
     let names: Vec<String> = members.iter().map(|member| member.map_or("missing".to_owned(), name)).collect();
@@ -194,6 +211,7 @@ pub fn create(
     let plan = spec.plan().map_err(|error| CreateError::Plan { error, names: names.clone() })?;
     let geometry = geometry(&spec, &plan).map_err(CreateError::Shape)?;
     if !request.dry_run {
+        save_old(&members, &plan, save)?;
         write(&members, &plan)?;
     }
     let member = |(index, name): (usize, String)| {
@@ -300,6 +318,29 @@ fn geometry(spec: &CreateSpec, plan: &CreatePlan) -> Result<Geometry, GeometryEr
         chunk: spec.chunk,
         member_sectors: slots.map(data_size).collect(),
     })
+}
+
+/// Hands over what the plan will write.
+fn save_old(
+    members: &[Option<&dyn Device>],
+    plan: &CreatePlan,
+    save: &mut dyn FnMut(&[Changed]) -> Result<(), String>,
+) -> Result<(), CreateError> {
+    let pairs = members.iter().zip(&plan.members).filter_map(|(device, member)| Some(((*device)?, member.as_ref()?)));
+    let supers: Vec<Vec<u8>> = plan.members.iter().flatten().map(|member| whole_super(&member.superblock.to_bytes())).collect();
+    let changed = pairs.zip(&supers).map(|((device, member), superblock)| {
+        let areas = member.bitmap.iter().chain(&member.bad_block_log).map(|area| Change::bytes(area.start_byte, &area.bytes));
+        let changes = member.wipe.iter().map(Change::zeros).chain(areas).chain([Change::bytes(member.super_byte, superblock)]);
+        Changed { device, changes: changes.collect() }
+    });
+    save(&changed.collect::<Vec<_>>()).map_err(CreateError::Undo)
+}
+
+/// A superblock up to the end of its place, as [`write_areas`] leaves that.
+fn whole_super(bytes: &[u8]) -> Vec<u8> {
+    let mut whole = bytes.to_vec();
+    whole.resize(SUPER_BYTES, 0);
+    whole
 }
 
 /// Writes the plan, in two rounds with everything durable between them.

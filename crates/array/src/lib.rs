@@ -6,6 +6,7 @@
 mod backup;
 mod bitmap_file;
 mod choose;
+mod convert;
 pub mod core;
 mod create;
 pub mod foreign;
@@ -20,6 +21,7 @@ mod scan;
 mod signature;
 #[cfg(test)]
 mod testing;
+mod undo;
 mod update;
 
 pub use backup::{Backup, BackupProblem};
@@ -28,12 +30,17 @@ pub use choose::{
     ArraySurvey, AssembleError, AssembleOptions, AssembleProblem, Assembly, OtherStanding, OtherSurvey, Replay, ReshapePart,
     ReshapeSource, Reshaping, SlotPlan, SlotStanding, SlotSurvey, choose, survey,
 };
-pub use create::{CreateError, CreateRequest, Created, CreatedMember, create};
+pub use convert::{ConvertError, ConvertReport, ConvertRequest, ConvertedMember, convert};
+pub use create::{CreateError, CreateRequest, Created, CreatedMember, create, create_with};
 pub use member::{MemberPath, open_member, partition_members, partitions};
 pub use refused::{Refused, RefusedReason};
 pub use replay::assemble;
 pub use scan::{Candidate, FoundBitmap, FoundPpl, scan};
 pub use signature::{Signature, signature};
+pub use undo::{
+    After, Change, Changed, ReadAfter, UNDO_ENDING, UndoChange, UndoError, UndoFile, UndoHeader, UndoMember, UndoState,
+    save_undo, undo_of_start,
+};
 
 pub use handle::{Array, DEFAULT_CACHE_BYTES, JoinError, RunOptions};
 pub use pump::Reply;

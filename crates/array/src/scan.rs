@@ -5,10 +5,10 @@ mod ppl;
 use std::fmt;
 use std::sync::Arc;
 
-use uraid_device::Device;
+use uraid_device::{Device, DeviceError};
 use uraid_format::{
     BITMAP_SUPER_BYTES, Bitmap, BitmapError, BitmapSuper, Feature, MetadataVersion, PartitionError, PplError, RawSuper,
-    SUPER_BYTES, Superblock, parse_bad_blocks, super_offsets,
+    SUPER_BYTES, SuperError, Superblock, parse_bad_blocks, super_offsets,
 };
 use uraid_types::{SECTOR_BYTES, Sector, SectorCount};
 
@@ -128,19 +128,30 @@ fn member_sectors(device: &dyn Device) -> SectorCount {
     SectorCount::floor_bytes(device.info().size_bytes)
 }
 
-/// The superblock, wherever it is.
-fn find_superblock(device: &dyn Device) -> Result<RawSuper, RefusedReason> {
+/// All valid superblocks, in the order in which a member is looked through.
+pub(crate) fn superblocks(device: &dyn Device) -> Result<Vec<RawSuper>, DeviceError> {
+    look_for_superblocks(device).map(|(valid, _)| valid)
+}
+
+/// All valid superblocks, and what is wrong with the first that is not.
+fn look_for_superblocks(device: &dyn Device) -> Result<(Vec<RawSuper>, Option<SuperError>), DeviceError> {
     let member = member_sectors(device);
     let mut valid: Vec<RawSuper> = Vec::new();
     let mut broken = None;
     for (_, at) in super_offsets(device.info().size_bytes) {
-        let bytes = bytes_at(device, at, SUPER_BYTES as u64).map_err(RefusedReason::Unreadable)?;
+        let bytes = bytes_at(device, at, SUPER_BYTES as u64)?;
         match RawSuper::parse(&bytes, Sector(at / SECTOR_BYTES), member) {
             Ok(raw) => valid.push(raw),
             Err(error) if error.is_absent() => {}
             Err(error) => broken = broken.or(Some(error)),
         }
     }
+    Ok((valid, broken))
+}
+
+/// The superblock, wherever it is.
+fn find_superblock(device: &dyn Device) -> Result<RawSuper, RefusedReason> {
+    let (mut valid, broken) = look_for_superblocks(device).map_err(RefusedReason::Unreadable)?;
     drop_replaced(&mut valid);
     if let [first, rest @ ..] = &valid[..]
         && let Some(other) = rest.iter().find(|other| other.superblock().array_id != first.superblock().array_id)

@@ -52,6 +52,10 @@ pub enum Command {
     /// What assemble, import and the like wrote into the files of --overlay: shown, written to the members, dropped
     #[command(subcommand)]
     Overlay(commands::overlay::Command),
+    /// Give members metadata of another version; the data stays where it is
+    Convert(commands::convert::Args),
+    /// Put back what create, convert, overlay commit or a forced start overwrote
+    Undo(commands::undo::Args),
     /// Measure
     #[command(subcommand)]
     Bench(commands::bench::Command),

@@ -8,7 +8,7 @@ use uraid_array::{Array, AssembleOptions, CreateRequest, RunOptions, create};
 use uraid_device::{Device, FileDevice, OpenOptions};
 use uraid_report::human_bytes;
 
-use crate::members::{WhichArgs, assemble};
+use crate::members::{StartArgs, WhichArgs, assemble};
 use crate::output::note;
 
 /// `f_type` of tmpfs (statfs(2)): its files take memory.
@@ -127,6 +127,7 @@ pub fn create_on(paths: &[PathBuf], request: &CreateRequest) -> anyhow::Result<(
 /// # Errors
 /// Why it cannot be started.
 pub fn start(paths: &[PathBuf], options: &RunOptions) -> anyhow::Result<Array> {
-    let assembly = assemble(paths, &WhichArgs::default(), OpenOptions::own(), &AssembleOptions::default())?;
+    let (which, start) = (WhichArgs::default(), StartArgs::default());
+    let assembly = assemble("bench", paths, &which, OpenOptions::own(), &start, &AssembleOptions::default())?;
     Ok(Array::start(assembly, options))
 }

@@ -15,6 +15,7 @@ mod running;
 mod signals;
 mod sizes;
 mod transfer;
+mod undo;
 mod watch;
 
 use std::process::ExitCode;

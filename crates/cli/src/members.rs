@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use uraid_array::{
     AssembleOptions, Assembly, Backup, BitmapFile, BitmapFileError, Candidate, MemberPath, Refused, RefusedReason, SyncSpeed,
-    open_member, scan,
+    choose, open_member, scan,
 };
 use uraid_device::{Device, DeviceError, OpenOptions};
 use uraid_serve::control as sockets;
@@ -21,6 +21,7 @@ use crate::foreign::{self, VolumeArgs};
 use crate::output::{note, usage};
 use crate::overlays::open_under;
 use crate::present::parse_uuid;
+use crate::undo::{UndoArgs, tell};
 
 /// How long the members of a process that was killed may stay locked.
 const LAST_BREATH: Duration = Duration::from_secs(3);
@@ -135,7 +136,7 @@ fn raid0_layout(text: &str) -> Result<Raid0Layout, String> {
 }
 
 /// From what state an array may be started.
-#[derive(Clone, Copy, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct StartArgs {
     /// Start although members are missing that were active last time
     #[arg(short = 'R', long)]
@@ -150,6 +151,8 @@ pub struct StartArgs {
     /// as --consistency-policy=resync
     #[arg(short = 'U', long, value_name = "CHANGE")]
     update: Option<Update>,
+    #[command(flatten)]
+    undo: UndoArgs,
 }
 
 /// What superblocks can be made to say when an array starts: some of mdadm's `--update`.
@@ -170,10 +173,31 @@ pub enum Policy {
 
 impl StartArgs {
     /// As the library takes them.
-    pub fn options(self, read_only: bool) -> AssembleOptions {
+    pub fn options(&self, read_only: bool) -> AssembleOptions {
         let drop_ppl = self.consistency_policy == Some(Policy::Resync) || self.update == Some(Update::NoPpl);
         let drop_bitmap = self.update == Some(Update::NoBitmap);
         AssembleOptions { force: self.force, run: self.run, read_only, drop_ppl, drop_bitmap, ..AssembleOptions::default() }
+    }
+
+    /// Puts `candidates` together, once the metadata that a forced start overwrites is saved.
+    ///
+    /// # Errors
+    /// It cannot be saved, or the array does not start.
+    pub fn start(
+        &self,
+        command: &str,
+        candidates: Vec<Candidate>,
+        which: &WhichArgs,
+        options: &AssembleOptions,
+    ) -> anyhow::Result<Assembly> {
+        let rewrites =
+            (options.force || options.drop_ppl || options.drop_bitmap) && !options.read_only && which.overlay.is_none();
+        // Nothing is saved for an array that does not start, or is only read, as one that is being reshaped.
+        let is_written = || choose(candidates.clone(), options, None).is_ok_and(|array| array.read_only_because.is_none());
+        let saved = if rewrites && is_written() { self.undo.save_start(command, &candidates)? } else { None };
+        let assembly = uraid_array::assemble(candidates, options, which.backup()?.as_ref())?;
+        tell(saved.as_ref());
+        Ok(assembly)
     }
 }
 
@@ -288,7 +312,14 @@ pub fn owner_of(path: &Path) -> Option<Running> {
 ///
 /// # Errors
 /// Why it cannot be started, with every member that was left out and the reason.
-pub fn assemble(paths: &[PathBuf], which: &WhichArgs, open: OpenOptions, options: &AssembleOptions) -> anyhow::Result<Assembly> {
+pub fn assemble(
+    command: &str,
+    paths: &[PathBuf],
+    which: &WhichArgs,
+    open: OpenOptions,
+    start: &StartArgs,
+    options: &AssembleOptions,
+) -> anyhow::Result<Assembly> {
     let paths = which.all(paths);
     if !which.volume.in_order {
         refuse_repeated(&paths)?;
@@ -301,8 +332,9 @@ pub fn assemble(paths: &[PathBuf], which: &WhichArgs, open: OpenOptions, options
         return Ok(assembly);
     }
     let left_out = || found.refused.iter().map(|refused| format!("\n  left out: {refused}")).collect::<String>();
-    let assembly = uraid_array::assemble(found.candidates, &options, which.backup()?.as_ref())
-        .map_err(|error| anyhow::anyhow!("{error}{}", left_out()))
+    let assembly = start
+        .start(command, found.candidates, which, &options)
+        .map_err(|error| anyhow::anyhow!("{error:#}{}", left_out()))
         .context("the array cannot be started")?;
     for refused in found.refused.iter().chain(&assembly.refused) {
         note(format_args!("left out: {refused}"));

@@ -13,6 +13,7 @@
 //! - [`read_partitions`] finds what lies where inside an image of a whole disk.
 //! - [`PplHeader`] and [`JournalMeta`] are the logs of writes that were under way.
 //! - [`foreign`] reads the containers of other makers' RAID.
+//! - [`convert()`] gives a superblock another version.
 //! - [`CreateSpec::plan`] decides what a new array has where.
 //!
 //! ```
@@ -58,6 +59,7 @@ mod bad_blocks;
 mod bitmap;
 mod check;
 mod compat;
+mod convert;
 mod crc32;
 mod create;
 mod domain;
@@ -77,6 +79,7 @@ pub use backup::{BACKUP_HEAD_BYTES, BackupError, BackupHead, BackupSection};
 pub use bad_blocks::{BadBlocksError, bad_blocks_to_bytes, parse_bad_blocks};
 pub use bitmap::{BITMAP_MAGIC, BITMAP_SUPER_BYTES, Bitmap, BitmapError, BitmapFields, BitmapSuper, BitmapVersion, bits_for};
 pub use compat::{Compat, KernelVersion, Need};
+pub use convert::{ConvertError, Converted, convert};
 pub use create::{BitmapSpec, CreateError, CreatePlan, CreateSpec, MemberArea, MemberPlan, NewMember};
 pub use domain::{ArrayId, ByteOrder, DeviceFlags, Feature, MAX_DEVICES_090, MetadataVersion, PplArea, Role, Superblock};
 pub use error::{SuperError, SuperErrorKind};

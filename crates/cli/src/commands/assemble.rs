@@ -181,8 +181,7 @@ fn assemble(args: &Args) -> anyhow::Result<Assembly> {
         return Ok(assembly);
     }
     refuse_strangers(&refused)?;
-    let assembly =
-        uraid_array::assemble(candidates, &options, args.which.backup()?.as_ref()).context("the array cannot be started")?;
+    let assembly = args.start.start("assemble", candidates, &args.which, &options).context("the array cannot be started")?;
     let strangers: Vec<&Refused> = assembly.refused.iter().filter(|refused| is_stranger(&refused.reason)).collect();
     refuse_strangers(&strangers)?;
     for refused in &assembly.refused {

@@ -6,7 +6,7 @@ mod plan;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use uraid_array::{CreateError, CreateRequest, Created, MemberPath, create, open_member};
+use uraid_array::{CreateError, CreateRequest, Created, MemberPath, create_with, open_member};
 use uraid_device::{Device, DeviceError, FileDevice, MemoryDevice, OpenOptions};
 use uraid_format::{BitmapSpec, MetadataVersion};
 use uraid_types::{Layout, Level, Sector, SectorCount};
@@ -16,6 +16,7 @@ use crate::members::{block_size, refuse_repeated};
 use crate::output::{Exit, note, say, say_json, usage};
 use crate::present::parse_uuid;
 use crate::sizes;
+use crate::undo::{UndoArgs, tell};
 use list::MemberList;
 
 /// Options.
@@ -74,6 +75,8 @@ pub struct Args {
     /// Record that the array has logical blocks of this size, 512 or 4096 bytes: only kernels from 6.19 on take such an array
     #[arg(long, value_name = "BYTES", value_parser = block_size)]
     logical_block_size: Option<u32>,
+    #[command(flatten)]
+    undo: UndoArgs,
     /// Overwrite whatever the members carry
     #[arg(short, long)]
     force: bool,
@@ -110,7 +113,8 @@ fn used_size(text: &str) -> Result<UsedSize, String> {
     if text == "max" { Ok(UsedSize::Max) } else { sizes::kib(text).map(UsedSize::Bytes) }
 }
 
-fn metadata(text: &str) -> Result<MetadataVersion, String> {
+/// A version by its name.
+pub fn metadata(text: &str) -> Result<MetadataVersion, String> {
     MetadataVersion::from_name(text).ok_or_else(|| format!("'{text}' is not one of 0.90, 1.0, 1.1, 1.2"))
 }
 
@@ -122,9 +126,14 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut devices = open_members(args, &mut made)?;
     let spares = devices.split_off(slots);
     let spares = present(spares, &args.members)?;
-    let created = create(&devices, &spares, &request).map_err(|error| explain(error, args))?;
+    let mut saved = None;
+    let created = create_with(&devices, &spares, &request, &mut |changed| {
+        saved = args.undo.save("create", changed).map_err(|error| error.to_string())?;
+        Ok(())
+    });
+    let created = created.map_err(|error| explain(error, args))?;
     made.keep();
-    report(args, &created)?;
+    report(args, &created, saved)?;
     let missing = devices.iter().any(Option::is_none);
     Ok(if missing && created.written { Exit::Degraded } else { Exit::Done })
 }
@@ -268,7 +277,7 @@ fn explain(error: CreateError, args: &Args) -> anyhow::Error {
     }
 }
 
-fn report(args: &Args, created: &Created) -> anyhow::Result<()> {
+fn report(args: &Args, created: &Created, saved: Option<PathBuf>) -> anyhow::Result<()> {
     for (name, what) in &created.overwritten {
         let verb = if created.written { "was overwritten" } else { "would be overwritten" };
         note(format_args!("{name}: {what} {verb}"));
@@ -276,8 +285,9 @@ fn report(args: &Args, created: &Created) -> anyhow::Result<()> {
     for warning in plan::warnings(created) {
         note(warning);
     }
+    tell(saved.as_ref());
     if args.json {
-        say_json("create", &plan::Report::new(created, &args.name))
+        say_json("create", &plan::Report::new(created, &args.name, saved))
     } else {
         say(plan::text(created, &args.name))?;
         Ok(())

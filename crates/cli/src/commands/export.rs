@@ -10,7 +10,7 @@ use serde::Serialize;
 use uraid_array::{Array, AssembleOptions, Assembly, RunOptions};
 use uraid_report::Progress;
 
-use crate::members::{MemberArgs, assemble, read_alone, refuse_member_as};
+use crate::members::{MemberArgs, StartArgs, assemble, read_alone, refuse_member_as};
 use crate::output::{Exit, say_json, usage};
 use crate::signals::Stop;
 use crate::sizes;
@@ -65,7 +65,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let stop = Stop::listen()?;
     refuse_member_as("--output", &args.output, &args.members.members)?;
     let options = AssembleOptions { force: args.force, run: true, read_only: true, ..AssembleOptions::default() };
-    let assembly = assemble(&args.members.members, &args.members.which, read_alone(), &options)?;
+    let assembly = assemble("export", &args.members.members, &args.members.which, read_alone(), &StartArgs::default(), &options)?;
     let range = range(args, &assembly)?;
     let degraded = assembly.degraded;
     let array = Array::start(assembly, &RunOptions { read_only: true, auto_sync: false, ..RunOptions::default() });

@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     refuse_member_as("--input", &args.input, &args.members.members)?;
     let mut input = Input::open(&args.input)?;
     let options = args.start.options(false);
-    let assembly = assemble(&args.members.members, &args.members.which, OpenOptions::own(), &options)?;
+    let assembly = assemble("import", &args.members.members, &args.members.which, OpenOptions::own(), &args.start, &options)?;
     if let Some(why) = &assembly.read_only_because {
         bail!("the array can only be read: {why}");
     }

@@ -3,6 +3,7 @@
 pub mod assemble;
 pub mod bench;
 pub mod completions;
+pub mod convert;
 pub mod create;
 pub mod detail;
 pub mod examine;
@@ -14,6 +15,7 @@ pub mod quickstart;
 pub mod status;
 pub mod stop;
 pub mod sync;
+pub mod undo;
 
 use uraid_engine::SyncKind;
 
@@ -39,6 +41,8 @@ pub fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Export(args) => export::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Overlay(command) => overlay::run(&command),
+        Command::Convert(args) => convert::run(&args),
+        Command::Undo(args) => undo::run(&args),
         Command::Bench(command) => bench::run(&command),
         Command::Quickstart(args) => quickstart::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use serde::Serialize;
-use uraid_array::open_member;
+use uraid_array::{After, Change, Changed, open_member};
 use uraid_device::{Device, OVERLAY_BLOCK_BYTES, OpenOptions, OverlayFile, OverlayState, Pool};
 use uraid_report::{Progress, human_bytes};
 use uuid::Uuid;
 
 use crate::output::{Exit, note, say, say_json};
 use crate::overlays::{changed_since, files_in, has_new_superblock};
+use crate::undo::{UndoArgs, tell};
 
 /// Bytes that go to a member at once.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -45,6 +46,8 @@ pub struct CommitArgs {
     /// Say what would be written to which member, and write nothing
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    undo: UndoArgs,
     /// Write to members that have changed since the files were made
     #[arg(short, long)]
     force: bool,
@@ -76,6 +79,8 @@ struct Report {
     /// `listed`, `planned`, `committed` or `discarded`.
     done: &'static str,
     overlays: Vec<Entry>,
+    /// What puts back what a commit overwrote.
+    undo_file: Option<PathBuf>,
 }
 
 /// Runs it.
@@ -127,8 +132,12 @@ impl Entry {
 }
 
 fn report(json: bool, done: &'static str, overlays: Vec<Entry>) -> anyhow::Result<()> {
+    report_with(json, done, overlays, None)
+}
+
+fn report_with(json: bool, done: &'static str, overlays: Vec<Entry>, undo_file: Option<PathBuf>) -> anyhow::Result<()> {
     if json {
-        return say_json("overlay", &Report { done, overlays });
+        return say_json("overlay", &Report { done, overlays, undo_file });
     }
     overlays.iter().try_for_each(|entry| say(format_args!("{done}: {}", entry.line())))?;
     Ok(())
@@ -204,6 +213,7 @@ fn commit(args: &CommitArgs) -> anyhow::Result<Exit> {
     for entry in &entries {
         note(format_args!("{} of {} are written to {}", human_bytes(entry.bytes), entry.file.display(), entry.member.display()));
     }
+    let saved = save_old(args, &pairs)?;
     // Once any member may have some of it, all files say so: whoever comes next goes on, and does not begin anew.
     for pair in &mut pairs {
         pair.overlay.begin_commit()?;
@@ -224,8 +234,27 @@ fn commit(args: &CommitArgs) -> anyhow::Result<Exit> {
     }
     progress.finish();
     remove(dir, entries.iter().map(|entry| &*entry.file))?;
-    report(args.which.json, "committed", entries)?;
+    tell(saved.as_ref());
+    report_with(args.which.json, "committed", entries, saved)?;
     Ok(Exit::Done)
+}
+
+/// Saves what the members have where the files have something else. A commit that goes on has done so when it began.
+fn save_old(args: &CommitArgs, pairs: &[Pair]) -> anyhow::Result<Option<PathBuf>> {
+    if pairs.iter().any(|pair| pair.overlay.state() == OverlayState::Committing) {
+        note("this commit began earlier: what it overwrites was saved then");
+        return Ok(None);
+    }
+    let readers: Vec<_> = pairs.iter().map(|pair| |at: u64, into: &mut [u8]| pair.overlay.read(at, into)).collect();
+    let changed = pairs.iter().zip(&readers).map(|(pair, reader)| {
+        let change = |range: std::ops::Range<u64>| Change {
+            start_byte: range.start,
+            len_bytes: range.end - range.start,
+            after: After::Read(reader),
+        };
+        Changed { device: &*pair.member, changes: pair.overlay.ranges().map(change).collect() }
+    });
+    args.undo.save("overlay-commit", &changed.collect::<Vec<_>>())
 }
 
 fn open_pair(file: &Path, args: &CommitArgs) -> anyhow::Result<Pair> {

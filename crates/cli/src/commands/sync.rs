@@ -89,7 +89,7 @@ fn on_members(args: &Args, kind: SyncKind, stop: &Stop) -> anyhow::Result<Ended>
     let looks_only = kind == SyncKind::Check;
     let open = if looks_only { read_alone() } else { OpenOptions::own() };
     let options = args.start.options(looks_only);
-    let assembly = assemble(&args.targets, &args.which, open, &options)?;
+    let assembly = assemble(kind.name(), &args.targets, &args.which, open, &args.start, &options)?;
     if let (Some(why), false) = (&assembly.read_only_because, looks_only) {
         bail!("the array can only be read: {why}");
     }

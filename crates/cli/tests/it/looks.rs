@@ -25,6 +25,8 @@ const MAY_WRITE: &[&str] = &[
     "repair",
     "import",
     "overlay",
+    "convert",
+    "undo",
     "quickstart",
 ];
 
@@ -35,6 +37,7 @@ const WAYS: &[&[&str]] = &[
     &["examine", "--compat"],
     &["examine", "--bitmap"],
     &["examine", "--bitmap", "--json"],
+    &["convert", "--dry-run", "--metadata=1.1"],
     &["detail"],
     &["detail", "--json"],
     &["export", "--output=out"],

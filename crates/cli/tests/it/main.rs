@@ -19,3 +19,4 @@ mod referee;
 mod running;
 mod schema;
 mod superblock;
+mod undo;

@@ -1,6 +1,7 @@
 //! Tests of the crate from outside: against superblocks that the real md wrote, against damage, and plans for new arrays.
 
 mod compat;
+mod convert;
 mod create;
 mod damage;
 mod fixtures;

@@ -1,6 +1,7 @@
 //! What a new array is, or would be, in words and as JSON.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use serde::Serialize;
 use uraid_array::{Created, CreatedMember};
@@ -42,6 +43,8 @@ pub struct Report {
     logical_block_bytes: u32,
     /// What the administrator should know.
     warnings: Vec<String>,
+    /// What puts back what was overwritten; `null` when nothing was.
+    undo_file: Option<PathBuf>,
 }
 
 /// So many members lost.
@@ -72,7 +75,7 @@ struct Overwritten {
 
 impl Report {
     /// Of an array with that name.
-    pub fn new(created: &Created, name: &str) -> Report {
+    pub fn new(created: &Created, name: &str, undo_file: Option<PathBuf>) -> Report {
         let pairs = created.members.iter().zip(created.plan.members.iter().flatten());
         Report {
             written: created.written,
@@ -97,6 +100,7 @@ impl Report {
                 .collect(),
             logical_block_bytes: logical_block_bytes(created),
             warnings: warnings(created),
+            undo_file,
         }
     }
 }

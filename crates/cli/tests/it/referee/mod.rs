@@ -10,6 +10,7 @@ mod bitmaps;
 mod cases;
 mod compat;
 mod containers;
+mod converted;
 mod examine_bitmap;
 mod examined;
 mod guest;
