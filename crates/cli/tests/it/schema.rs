@@ -156,6 +156,12 @@ fn at_rest(runs: &mut Runs) {
         runs.run(&[&["create", "--level=5", "--metadata=0.90"], force, &refs(&old)].concat());
     }
     runs.run(&[&["examine"], &refs(&old)[..]].concat());
+    let moved: Vec<String> = (0..2).map(|index| runs.lab.file(&format!("moved{index}"), MEMBER)).collect();
+    runs.lab.ok(&[&["create", "--level=1", "--size=4M", "--assume-clean"], &refs(&moved)[..]].concat());
+    runs.run(&[&["convert", "--metadata=1.0"], &refs(&moved)[..]].concat());
+    runs.run(&["undo", "--list"]);
+    let file = runs.all[runs.all.len() - 2].report["undo_file"].as_str().unwrap().to_owned();
+    runs.run(&["undo", &file]);
 }
 
 fn running(runs: &mut Runs) {
