@@ -179,7 +179,7 @@ impl StartArgs {
         AssembleOptions { force: self.force, run: self.run, read_only, drop_ppl, drop_bitmap, ..AssembleOptions::default() }
     }
 
-    /// Puts `candidates` together, once the metadata that a forced start overwrites is saved.
+    /// Puts `candidates` together, once the metadata that a start with force or with changes overwrites is saved.
     ///
     /// # Errors
     /// It cannot be saved, or the array does not start.
@@ -195,9 +195,8 @@ impl StartArgs {
         // Nothing is saved for an array that does not start, or is only read, as one that is being reshaped.
         let is_written = || choose(candidates.clone(), options, None).is_ok_and(|array| array.read_only_because.is_none());
         let saved = if rewrites && is_written() { self.undo.save_start(command, &candidates)? } else { None };
-        let assembly = uraid_array::assemble(candidates, options, which.backup()?.as_ref())?;
         tell(saved.as_ref());
-        Ok(assembly)
+        Ok(uraid_array::assemble(candidates, options, which.backup()?.as_ref())?)
     }
 }
 

@@ -54,7 +54,7 @@ impl UndoArgs {
 /// Tells how to put back what `file` holds.
 pub fn tell(file: Option<&PathBuf>) {
     if let Some(file) = file {
-        note(format_args!("what was overwritten is saved; to put it back: uraid undo {}", quoted(file)));
+        note(format_args!("what is overwritten was saved first; to put it back: uraid undo {}", quoted(file)));
     }
 }
 

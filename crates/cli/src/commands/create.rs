@@ -131,6 +131,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         saved = args.undo.save("create", changed).map_err(|error| error.to_string())?;
         Ok(())
     });
+    tell(saved.as_ref());
     let created = created.map_err(|error| explain(error, args))?;
     made.keep();
     report(args, &created, saved)?;
@@ -285,7 +286,6 @@ fn report(args: &Args, created: &Created, saved: Option<PathBuf>) -> anyhow::Res
     for warning in plan::warnings(created) {
         note(warning);
     }
-    tell(saved.as_ref());
     if args.json {
         say_json("create", &plan::Report::new(created, &args.name, saved))
     } else {

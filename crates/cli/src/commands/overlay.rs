@@ -214,6 +214,7 @@ fn commit(args: &CommitArgs) -> anyhow::Result<Exit> {
         note(format_args!("{} of {} are written to {}", human_bytes(entry.bytes), entry.file.display(), entry.member.display()));
     }
     let saved = save_old(args, &pairs)?;
+    tell(saved.as_ref());
     // Once any member may have some of it, all files say so: whoever comes next goes on, and does not begin anew.
     for pair in &mut pairs {
         pair.overlay.begin_commit()?;
@@ -234,7 +235,6 @@ fn commit(args: &CommitArgs) -> anyhow::Result<Exit> {
     }
     progress.finish();
     remove(dir, entries.iter().map(|entry| &*entry.file))?;
-    tell(saved.as_ref());
     report_with(args.which.json, "committed", entries, saved)?;
     Ok(Exit::Done)
 }

@@ -116,6 +116,15 @@ fn a_forced_start_is_undone_only_when_forced() {
     assert!(refused.stderr.contains("the array ran with it"), "{}", refused.stderr);
     lab.ok(&["undo", "--force", &file]);
     assert!(lab.bytes(&members) == before, "an assume-clean array has the right parity already");
+    // Superblocks that are changed before the start, and nothing else of the members.
+    let bitmap = ["create", "-l", "5", "--force", "--undo-dir=none", "--assume-clean", "--bitmap=internal"];
+    lab.ok(&[&bitmap[..], &refs(&members)].concat());
+    let super_of = |member: &str| lab.bytes(&[member.to_owned()])[0][4096..8192].to_vec();
+    let had: Vec<_> = members.iter().map(|member| super_of(member)).collect();
+    let dropped = lab.ok(&[&["resync", "--update=no-bitmap"], &refs(&members)[..]].concat());
+    assert!(members.iter().zip(&had).all(|(member, had)| super_of(member) != *had));
+    lab.ok(&["undo", "--force", &named(&dropped)]);
+    assert!(members.iter().zip(&had).all(|(member, had)| super_of(member) == *had));
     // Without force nothing is saved.
     lab.ok(&[&["create", "-l", "5", "--force", "--undo-dir=none", "--assume-clean"], &refs(&members)[..]].concat());
     let plain = lab.ok(&[&["resync"], &refs(&members)[..]].concat());
