@@ -6,6 +6,7 @@ pub mod kernels;
 mod processor;
 mod random_write;
 mod resync;
+mod sequential;
 
 use crate::output::Exit;
 
@@ -22,6 +23,8 @@ pub enum Command {
     Resync(resync::Args),
     /// Threads that write blocks at random places, on modelled members in virtual time
     RandomWrite(random_write::Args),
+    /// An array read and written from its start to its end, beside what its members do alone
+    Sequential(sequential::Args),
     /// Saved reports and kernel boot logs side by side: which processor, and what bounds it
     Compare(compare::Args),
 }
@@ -34,6 +37,7 @@ pub fn run(command: &Command) -> anyhow::Result<Exit> {
         Command::Crc32c(args) => kernels::crc32c(args),
         Command::Resync(args) => resync::run(args),
         Command::RandomWrite(args) => random_write::run(args),
+        Command::Sequential(args) => sequential::run(args),
         Command::Compare(args) => compare::run(args),
     }
 }

@@ -165,3 +165,32 @@ fn modelled_members_are_asked_what_the_arithmetic_says() {
     lab.run(&["bench", "random-write", "--level", "10"]).expect(2);
     lab.run(&["bench", "random-write", "--blocks", "1000"]).expect(2);
 }
+
+#[test]
+fn sequential_rates_stand_beside_what_the_members_reach() {
+    let lab = Lab::new();
+    let dir = lab.text("");
+    // Data members of how many; what of the members' bytes the array holds.
+    for (level, share) in [("0", 1.0), ("1", 0.25), ("5", 0.75), ("6", 0.5), ("10", 0.5), ("linear", 1.0)] {
+        let bench = ["bench", "sequential", "--members=4", "--member-size=4M", "--chunk=64", "--runs=3", "--level", level];
+        let report = lab.ok(&[&bench[..], &["--dir", &dir, "--svg", "bars.svg", "--json"]].concat()).json();
+        let number =
+            |at: &str| report.pointer(at).and_then(serde_json::Value::as_f64).unwrap_or_else(|| panic!("{at}: {report}"));
+        let held = number("/array_bytes") / (4.0 * number("/bytes_per_member"));
+        // The members' data is measured in whole pieces of half a MiB.
+        assert!((share..share * 1.2).contains(&held), "{level}: {held} of the members' bytes");
+        for (what, share) in [("read", 1.0), ("write", held)] {
+            let [array, members, reachable, ratio] =
+                ["array_mib_per_second", "members_mib_per_second", "reachable_mib_per_second", "ratio"]
+                    .map(|key| number(&format!("/{what}/{key}")));
+            assert!(array > 0.0 && (reachable / (members * share) - 1.0).abs() < 1e-9, "{level}: {report}");
+            assert!((ratio / (array / reachable) - 1.0).abs() < 1e-9, "{level}: {report}");
+        }
+        assert!(std::fs::read_to_string(lab.path("bars.svg")).unwrap().contains("read, reachable"));
+    }
+    let left: Vec<_> = std::fs::read_dir(lab.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("uraid-bench")), "{left:?}");
+    lab.run(&["bench", "sequential", "--runs=0"]).expect(2);
+    let small = lab.run(&["bench", "sequential", "--member-size=300K", "--level=1", "--dir", &dir]).expect(1).stderr;
+    assert!(small.contains("--member-size"), "{small}");
+}

@@ -188,6 +188,7 @@ fn measuring(runs: &mut Runs) {
     runs.run(&["bench", "crc32c", "--duration=1ms"]);
     let dir = format!("--dir={}", runs.lab.text(""));
     runs.run(&["bench", "resync", "--members=4", "--member-size=4M", "--member-rate=250MB/s", &dir]);
+    runs.run(&["bench", "sequential", "--members=4", "--member-size=4M", "--chunk=64", "--runs=1", &dir]);
     runs.run(&["bench", "random-write", "--blocks=4K", "--runs=1", "--threads=2", "--against=rmw=never"]);
     let saved = runs.all.iter().filter(|run| run.args[0] == "bench").take(4).enumerate();
     let saved: Vec<String> = saved
