@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::lab::{Lab, refs};
 
-const PAGE: &str = include_str!("../../../../docs/json.md");
+const PAGES: [&str; 2] = [include_str!("../../../../docs/json.md"), include_str!("../../../../docs/json-bench.md")];
 const MEMBER: u64 = 8 << 20;
 
 /// What the page says of a key.
@@ -26,7 +26,7 @@ type Keys = BTreeMap<String, Key>;
 /// The page's tables by the names of their reports.
 fn page() -> BTreeMap<String, Keys> {
     let mut reports: BTreeMap<String, Keys> = BTreeMap::new();
-    for section in PAGE.split("\n## ").skip(1) {
+    for section in PAGES.into_iter().flat_map(|page| page.split("\n## ").skip(1)) {
         let (heading, rest) = section.split_once('\n').unwrap();
         for report in heading.split(", ") {
             reports.insert(report.to_owned(), rest.lines().filter_map(row).collect());
