@@ -209,7 +209,7 @@ fn survey_one(candidates: &[Candidate], options: &AssembleOptions) -> ArraySurve
         bitmap_bits,
         survives: survives(geometry.as_ref(), &lost),
         others: others(candidates, &judged, &slots),
-        consistency_policy: consistency_policy(newest),
+        consistency_policy: if bitmap_bits.is_some() { "bitmap" } else { consistency_policy(newest) },
         next_step: next_step(&started, &spares, &readdable, candidates),
         obstacle: started.as_ref().err().map(ToString::to_string),
         warnings: started.map(|plan| plan.warnings).unwrap_or_default(),

@@ -63,7 +63,8 @@ fn resync_by_uraid(subject: &Subject) -> Vec<String> {
     subject.spoil(last);
     let detail = lab.ok(&[&["detail", "--json", &option], &refs(&members)[..]].concat()).json();
     let dirty = if subject.case.level == "10" { subject.data_members } else { 1 };
-    assert_eq!(detail["arrays"][0]["bitmap_bits_set"], dirty, "{name}");
+    let array = &detail["arrays"][0];
+    assert_eq!((&array["bitmap_bits_set"], &array["consistency_policy"]), (&dirty.into(), &"bitmap".into()), "{name}");
     let server = lab.assemble(&members, &["--name=cut", &option]);
     let status = lab.wait_idle("cut");
     let last_sync = &status["last_sync"];
