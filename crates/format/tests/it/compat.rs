@@ -34,11 +34,19 @@ fn each_fixture_asks_for_the_kernel_that_its_newest_part_came_with() {
         ("raid1-1.2-bad-blocks", None, "3.1"),
         ("raid5-1.2-journal-device", None, "4.4"),
         ("raid5-1.2-ppl", None, "4.12"),
-        ("raid0-1.2", None, "5.4"),
+        ("raid0-1.2", None, "2.6.10"),
         ("linear-1.2", None, "2.6.10"),
     ] {
         assert_eq!(since(name, bitmap), expected, "{name}");
     }
+}
+
+#[test]
+fn a_recorded_raid0_layout_needs_5_4() {
+    let mut fields = RawFields::read(&read("raid0-1.2.super")).expect("a superblock");
+    fields.feature_map |= 4096; // MD_FEATURE_RAID0_LAYOUT
+    fields.layout = 2;
+    assert_eq!(Compat::of(&fields, None).since(), Some(KernelVersion(5, 4, 0)));
 }
 
 #[test]
