@@ -43,6 +43,8 @@ const DDF: &[Volume] = &[
 fn script(kind: &str, files: &[String], volumes: &[Volume]) -> String {
     let mut script = format!(
         "export IMSM_NO_PLATFORM=1 IMSM_DEVNAME_AS_SERIAL=1\nattach {}\n\
+         # A volume is read-only until mdmon has taken it over.\n\
+         writable() {{ for try in $(seq 100); do grep -q readonly $1 || return 0; sleep 0.1; done; return 1; }}\n\
          mdadm --create /dev/md/box --run --quiet -e {kind} -n {} $DEVS\n",
         files.join(" "),
         files.len()
@@ -51,6 +53,7 @@ fn script(kind: &str, files: &[String], volumes: &[Volume]) -> String {
         writeln!(
             script,
             "mdadm --create /dev/md/{name} --run --quiet {options} /dev/md/box\nsleep 0.3\nmdwait /dev/md/{name}\n\
+             writable $(md_sys /dev/md/{name})/array_state\n\
              head -c $(blockdev --getsize64 /dev/md/{name}) /tmp/pattern | \
              dd of=/dev/md/{name} bs=1M iflag=fullblock oflag=direct status=none\n\
              echo size.{name}=$(blockdev --getsize64 /dev/md/{name})"
