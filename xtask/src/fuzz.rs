@@ -1,12 +1,12 @@
 //! The fuzz targets: built with the coverage that libFuzzer wants, by the compiler that builds everything else.
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::room;
 use crate::run::{cargo_command, finish};
 
 /// What cargo-fuzz passes too; all of it is known to a stable compiler.
@@ -60,7 +60,7 @@ fn targets() -> Result<Vec<String>> {
 
 /// Where it is built, and where what was found is kept.
 fn work_dir() -> PathBuf {
-    PathBuf::from(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into())).join("fuzz")
+    room::target_dir().join("fuzz")
 }
 
 /// The compiler's own machine: only with it named are build scripts spared the flags.

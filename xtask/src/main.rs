@@ -4,6 +4,7 @@ mod edges;
 mod fuzz;
 mod images;
 mod packages;
+mod room;
 mod run;
 mod tidy;
 
@@ -93,6 +94,7 @@ fn run(chore: Chore) -> Result<()> {
     match chore {
         Chore::Test(args) => test(&args),
         Chore::Ci => {
+            let _room = room::find()?;
             format(&["--check"])?;
             lint()?;
             test(&TestArgs::default())?;

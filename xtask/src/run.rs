@@ -7,9 +7,17 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::room;
+
 /// The cargo that runs this.
 pub fn cargo_command() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    room::apply(&mut command);
+    if std::env::var("CI").is_ok() {
+        // Nothing is built a second time there, and what it would be built from takes room.
+        command.env("CARGO_INCREMENTAL", "0");
+    }
+    command
 }
 
 /// Runs cargo with its output on ours.
