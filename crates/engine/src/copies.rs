@@ -30,6 +30,8 @@ pub(crate) struct CopyRead {
     rows: Rows,
     copies: Places,
     failed: Vec<Slot>,
+    /// The region whose lock it holds.
+    locked: Option<u64>,
 }
 
 /// Writes to one region, joined.
@@ -86,14 +88,23 @@ impl Engine {
     /// Reads from `array` on, as far as one extent reaches; returns how far.
     pub(crate) fn read_copies(&mut self, array: Sector, max: SectorCount, piece: ReadPiece) -> SectorCount {
         let extent = self.copies().locate(array, max);
-        let rows = array.0..array.0 + extent.len.0;
-        let op = CopyRead { piece, rows, copies: extent.copies.iter().copied().collect(), failed: Vec::new() };
-        let key = self.ops.insert(Op::Busy);
-        self.try_copy(key, op);
-        extent.len
+        let mut rows = array.0..array.0 + extent.len.0;
+        let copies = extent.copies.iter().copied().collect();
+        // A resync that has read its copies makes them like the first one, even if that is lost by then: who reads another meanwhile
+        // would see the sector change once more.
+        let locked = self.unsynced(&rows).then(|| self.region_of(array.0));
+        if let Some(region) = locked {
+            rows.end = rows.end.min((region + 1) * self.region_len());
+        }
+        let len = SectorCount(rows.end - rows.start);
+        let key = self.ops.insert(Op::CopyRead(CopyRead { piece, rows, copies, failed: Vec::new(), locked }));
+        if locked.is_none_or(|region| self.locks.acquire(region, key, Mode::Read)) {
+            self.granted(key);
+        }
+        len
     }
 
-    fn try_copy(&mut self, key: usize, op: CopyRead) {
+    pub(crate) fn try_copy(&mut self, key: usize, op: CopyRead) {
         let len = op.rows.end - op.rows.start;
         let fixed_choice = self.unsynced(&op.rows);
         match self.choose_copy(&op.copies, len, &op.failed, fixed_choice) {
@@ -106,6 +117,7 @@ impl Engine {
                 let slots = op.copies.iter().map(|place| place.slot).collect();
                 let message = format!("array sectors {}..{}: no copy can be read", op.rows.start, op.rows.end);
                 self.read_piece_done(op.piece, Err(RequestError::new(FailureKind::Io, message).of(slots)));
+                op.locked.into_iter().for_each(|region| self.unlock(region));
             }
         }
     }
@@ -134,6 +146,7 @@ impl Engine {
                     }
                 }
                 self.read_piece_done(op.piece, Ok(into.share()));
+                op.locked.into_iter().for_each(|region| self.unlock(region));
             }
             _ => {
                 op.failed.push(done.slot);

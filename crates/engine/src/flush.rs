@@ -59,6 +59,7 @@ impl Engine {
             return;
         }
         self.flushes.under_way = true;
+        self.meta.written = false;
         let targets: Vec<Slot> =
             self.members.slots().filter(|&slot| self.members.writable(slot) && self.members.get(slot).unflushed).collect();
         let key = self.ops.insert(Op::Flush(Flush { requests, settle, outstanding: targets.len(), failure: None }));

@@ -49,6 +49,8 @@ pub(crate) struct Meta {
     /// The next snapshot waits for a flush.
     held: bool,
     pub last_write_ms: u64,
+    /// A write has ended since the last flush was sent.
+    pub written: bool,
     last_bitmap_ms: u64,
     last_checkpoint_ms: u64,
     /// A flush is under way, after which bits are cleared and perhaps the array marked clean.
@@ -131,6 +133,7 @@ impl Engine {
     pub(crate) fn end_write(&mut self, rows: &Rows, torn: bool) {
         self.writes_under_way -= 1;
         self.meta.last_write_ms = self.now_ms;
+        self.meta.written = true;
         if let Some(intent) = &mut self.intent {
             intent.end(rows, torn);
         }
@@ -230,8 +233,10 @@ impl Engine {
         {
             self.out.push(Effect::Bitmap { generation, set: Vec::new(), clear });
         }
-        let quiet = self.writes_under_way == 0 && self.now_ms - self.meta.last_write_ms >= SAFE_MODE_DELAY_MS;
-        if self.meta.dirty && (quiet || (self.stopping && self.writes_under_way == 0)) {
+        // A flush may take long: a write that came while it ran, and has been quiet for a while, it did not cover.
+        let all_durable = self.writes_under_way == 0 && !self.meta.written;
+        let quiet = self.now_ms - self.meta.last_write_ms >= SAFE_MODE_DELAY_MS;
+        if self.meta.dirty && all_durable && (quiet || self.stopping) {
             self.meta.dirty = false;
             self.put_metadata();
         } else if moved {

@@ -124,6 +124,7 @@ impl Engine {
             Op::StripeRead(op) => self.stripe_read_locked(key, op),
             Op::StripeFix(op) => self.stripe_fix_locked(key, op),
             Op::StripeWrite(op) => self.stripe_write_locked(key, op),
+            Op::CopyRead(op) => self.try_copy(key, op),
             Op::CopyWrite(op) => self.copy_write_locked(key, op),
             Op::CopyFix(op) => self.copy_fix_locked(key, op),
             Op::ParityWindow(op) => self.parity_window_locked(key, op),

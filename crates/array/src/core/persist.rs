@@ -56,7 +56,8 @@ pub(super) struct Persist {
     queue: VecDeque<Change>,
     current: Option<(Change, Step)>,
     outstanding: usize,
-    failed: Vec<(usize, String)>,
+    /// Why the bitmap's file could not be written.
+    file_failed: Option<String>,
 }
 
 impl Persist {
@@ -142,18 +143,13 @@ impl Core {
                     member.enrolled = true;
                     member.update(snapshot, &roles, self.events, self.wall_seconds);
                 }
-                if let Some((superblock, _)) = &mut self.bitmap {
-                    superblock.events = self.events;
-                    Step::WriteBitmap
-                } else {
-                    Step::WriteSuperblocks
-                }
+                self.bitmap_first()
             }
             Change::CatchUp(keys) => {
                 for member in self.attached.iter_mut() {
                     member.enrolled = keys.contains(&member.key);
                 }
-                Step::WriteSuperblocks
+                self.bitmap_first()
             }
             Change::WithoutBitmap { .. } => {
                 self.events += 1;
@@ -185,6 +181,13 @@ impl Core {
             }
         };
         self.persist.current = Some((change, step));
+    }
+
+    /// The first step of a change of superblocks: a bitmap goes before them, with their events.
+    fn bitmap_first(&mut self) -> Step {
+        let Some((superblock, _)) = &mut self.bitmap else { return Step::WriteSuperblocks };
+        superblock.events = self.events;
+        Step::WriteBitmap
     }
 
     fn next_step(&mut self, change: Change, step: Step) {
@@ -224,18 +227,14 @@ impl Core {
     }
 
     fn end_change(&mut self, change: Change) {
-        // Losses first: an acknowledgement that waits for this change must also wait for the one that records them.
         let mut bitmap_lost = false;
-        for (key, why) in std::mem::take(&mut self.persist.failed) {
-            match self.bitmap_file.take_if(|file| file.key == key) {
-                Some(file) => {
-                    self.bitmap = None;
-                    bitmap_lost = true;
-                    self.out.push(Output::Release { key });
-                    self.out.push(Output::Notice(Notice::BitmapLost { name: file.name, why }));
-                }
-                None => self.metadata_failed(key, why),
-            }
+        if let Some(why) = self.persist.file_failed.take()
+            && let Some(file) = self.bitmap_file.take()
+        {
+            self.bitmap = None;
+            bitmap_lost = true;
+            self.out.push(Output::Release { key: file.key });
+            self.out.push(Output::Notice(Notice::BitmapLost { name: file.name, why }));
         }
         if bitmap_lost {
             let generation = if let Change::Bitmap { generation, .. } = change { Some(generation) } else { None };
@@ -358,8 +357,12 @@ impl Core {
 
     pub(super) fn persist_io_done(&mut self, key: usize, result: Result<(), DeviceError>) {
         self.persist.outstanding -= 1;
-        if let Err(error) = result {
-            self.persist.failed.push((key, error.to_string()));
+        let Err(error) = result else { return };
+        if self.bitmap_file.as_ref().is_some_and(|file| file.key == key) {
+            self.persist.file_failed = Some(error.to_string());
+        } else {
+            // At once: it is told of a failed flush only here, and one that a request waits for may end well beside it.
+            self.metadata_failed(key, error.to_string());
         }
     }
 }
