@@ -236,6 +236,8 @@ impl World {
             self.rebuilding.insert(key);
             if trusted {
                 self.marks.hit("re-add by bitmap");
+            } else {
+                self.disks[key].begin_filling(0);
             }
         }
         Ok(())

@@ -30,6 +30,10 @@ pub struct Disk {
     /// Versions of a block that are not durable, oldest first, each with the number of its write.
     unflushed: BTreeMap<usize, Vec<(u64, Vec<u8>)>>,
     writes: u64,
+    /// While it is given contents that it does not have: the blocks written since, and whether each has been durable at any time.
+    filling: Option<BTreeMap<usize, bool>>,
+    /// What it has already when that begins: blocks before this one.
+    filled: usize,
     /// Blocks that cannot be read until they are rewritten.
     bad: BTreeSet<usize>,
     /// It answers nothing but errors.
@@ -62,6 +66,8 @@ impl Disk {
             durable,
             unflushed: BTreeMap::new(),
             writes: 0,
+            filling: None,
+            filled: 0,
             bad: BTreeSet::new(),
             dead: false,
             slow: false,
@@ -141,6 +147,9 @@ impl Disk {
             let new = &bytes[index * self.block_bytes..(index + 1) * self.block_bytes];
             self.view[block * self.block_bytes..(block + 1) * self.block_bytes].copy_from_slice(new);
             self.unflushed.entry(block).or_default().push((self.writes, new.to_vec()));
+            if let Some(filling) = &mut self.filling {
+                filling.entry(block).or_insert(false);
+            }
             self.bad.remove(&block);
         }
     }
@@ -156,15 +165,79 @@ impl Disk {
         if self.flush_lies {
             return;
         }
-        let (durable, size) = (&mut self.durable, self.block_bytes);
+        let (durable, size, filling) = (&mut self.durable, self.block_bytes, &mut self.filling);
         self.unflushed.retain(|&block, versions| {
             let covered = versions.partition_point(|(write, _)| *write <= mark);
             if let Some((_, bytes)) = versions[..covered].last() {
                 durable[block * size..(block + 1) * size].copy_from_slice(bytes);
+                if let Some(filling) = filling {
+                    filling.insert(block, true);
+                }
             }
             versions.drain(..covered);
             !versions.is_empty()
         });
+    }
+
+    /// A flush sent at `mark` fails: what it should have made durable never will be, as with a page cache that counts pages as
+    /// written once it has told of the failure. Returns the first bytes of those blocks.
+    pub fn fail_flush(&mut self, mark: u64) -> Vec<u64> {
+        self.failing_flush = false;
+        let mut dropped = Vec::new();
+        self.unflushed.retain(|&block, versions| {
+            if versions.iter().any(|(write, _)| *write <= mark) {
+                dropped.push((block * self.block_bytes) as u64);
+            }
+            versions.retain(|(write, _)| *write > mark);
+            !versions.is_empty()
+        });
+        dropped
+    }
+
+    /// Blocks that are not durable, with what was written to them since they were, oldest first.
+    pub fn unflushed_versions(&self) -> impl Iterator<Item = (usize, impl Iterator<Item = &Vec<u8>>)> {
+        self.unflushed.iter().map(|(&block, versions)| (block, versions.iter().map(|(_, bytes)| bytes)))
+    }
+
+    /// What a power cut would leave of a block.
+    #[must_use]
+    pub fn durable_block(&self, block: usize) -> &[u8] {
+        &self.durable[block * self.block_bytes..(block + 1) * self.block_bytes]
+    }
+
+    /// Puts the contents of a block on the medium.
+    pub fn put_durable(&mut self, block: usize, bytes: &[u8]) {
+        self.place((block * self.block_bytes) as u64, bytes);
+    }
+
+    /// From now on it is given contents that it has only before `filled_byte`.
+    pub fn begin_filling(&mut self, filled_byte: u64) {
+        self.filling = Some(BTreeMap::new());
+        self.filled = filled_byte as usize / self.block_bytes;
+    }
+
+    /// It counts as filled.
+    pub fn end_filling(&mut self) {
+        self.filling = None;
+    }
+
+    /// The first bytes of blocks of which a power cut would leave nothing that was written since the disk began to be filled.
+    pub fn not_filled_durably(&self) -> impl Iterator<Item = u64> + '_ {
+        self.filling
+            .iter()
+            .flatten()
+            .filter(|(block, durable)| **block >= self.filled && !**durable)
+            .map(|(block, _)| (block * self.block_bytes) as u64)
+    }
+
+    /// The first bytes of blocks that a power cut may change.
+    pub fn unsettled(&self) -> impl Iterator<Item = u64> + '_ {
+        let size = self.block_bytes;
+        let differs = move |block: &usize| {
+            let range = block * size..(block + 1) * size;
+            self.view[range.clone()] != self.durable[range]
+        };
+        self.unflushed.keys().copied().filter(differs).map(move |block| (block * size) as u64)
     }
 
     /// Is there anything that a power cut could take?

@@ -15,6 +15,7 @@
 mod actions;
 mod assemble;
 mod disk;
+mod exhaustive;
 mod life;
 mod marks;
 mod model;
@@ -25,6 +26,7 @@ mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+pub use exhaustive::{Case, Counts, cases, explore};
 pub use marks::{Marks, WANTED};
 pub use world::Mutation;
 
@@ -50,7 +52,7 @@ pub fn replay_command(seed: u64) -> String {
     format!("cargo run --release -p uraid-sim -- --seed {seed} --trace")
 }
 
-fn guarded(run: impl FnOnce() -> Result<Marks, String>) -> Result<Marks, String> {
+fn guarded<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let words = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
         Err(format!("panicked: {}", words.unwrap_or("without words")))

@@ -43,6 +43,11 @@ impl World {
     fn new(seed: u64, mutation: Option<Mutation>, trace: bool) -> Result<World, String> {
         let mut rng = Rng::new(seed);
         let setup = Setup::choose(&mut rng);
+        World::of(setup, rng, mutation, trace)
+    }
+
+    /// The array of `setup`, right after it was created.
+    pub(crate) fn of(setup: Setup, mut rng: Rng, mutation: Option<Mutation>, trace: bool) -> Result<World, String> {
         let mut disks = setup.create(&mut rng)?;
         if mutation == Some(Mutation::FlushLies) {
             disks[0].flush_lies = true;
@@ -99,6 +104,9 @@ impl World {
             out_of_space: false,
             ended_runs: Vec::new(),
             newest_events: 0,
+            sent_supers: BTreeMap::new(),
+            metadata_failed: BTreeSet::new(),
+            missed_bits: BTreeSet::new(),
         })
     }
 
@@ -159,7 +167,7 @@ impl World {
     }
 
     /// The stripes with writes that were not made durable: parity and data may disagree there.
-    fn note_holes(&mut self) {
+    pub(crate) fn note_holes(&mut self) {
         if !self.level().has_parity() {
             return;
         }
@@ -179,7 +187,7 @@ impl World {
     }
 
     /// Puts the array together from what the disks durably hold.
-    fn begin(&mut self, last: bool) -> Result<(), Stop> {
+    pub(crate) fn begin(&mut self, last: bool) -> Result<(), Stop> {
         self.read_only = !last && self.rng.chance(6);
         let assembled = self.assemble()?;
         let config = assembled.config;
@@ -192,6 +200,13 @@ impl World {
         self.released = assembled.left_out.iter().copied().collect();
         (self.broken, self.stopped, self.out_of_space) = (false, false, false);
         self.losses.clear();
+        self.metadata_failed.clear();
+        self.sent_supers.clear();
+        for (&key, slot) in self.slot_of.iter().filter(|(key, _)| self.rebuilding.contains(key)) {
+            if let MemberState::Rebuilding { recovered } = config.slots[slot.index()] {
+                self.disks[key].begin_filling(self.areas.data_byte + recovered.byte_offset());
+            }
+        }
         self.ended_runs.clear();
         if config.events < self.newest_events.saturating_sub(2) {
             return Err(Stop::Bug(format!("events went back from {} to {}", self.newest_events, config.events)));
@@ -199,6 +214,10 @@ impl World {
         self.newest_events = config.events;
         let incomplete: Vec<Slot> =
             (0..config.slots.len()).filter(|&slot| config.slots[slot] != MemberState::InSync).map(Slot::from_index).collect();
+        if incomplete.is_empty() {
+            // A loss that was not recorded is one to nobody.
+            self.missed_bits.clear();
+        }
         self.marks.add("member left out", assembled.left_out.len() as u64);
         if self.read_only {
             self.marks.hit("assembled read-only");

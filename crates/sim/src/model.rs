@@ -30,7 +30,7 @@ struct Entry {
 }
 
 /// See the module. Times are counted by the caller and never repeat.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Model {
     sectors: Vec<Vec<Entry>>,
     /// Sectors with more than one entry, or with entries still under way.
@@ -146,12 +146,31 @@ impl Model {
         self.epoch += 1;
     }
 
+    /// Counts how often copies may have come to differ: what a read found says nothing of later ones when this has changed since it
+    /// was submitted.
+    #[must_use]
+    pub const fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
     /// The contents of the range may be anything.
     pub fn forget(&mut self, range: &Range<u64>, now: u64) {
         for entries in self.each(range) {
             entries.push(Entry { value: ANY, submitted: now, ended: now, acknowledged: false, durable: false, unseen: None });
         }
         self.open.extend(range.start as usize..range.end as usize);
+    }
+
+    /// A number for what sectors may hold: the same where that is the same.
+    pub fn number(&self) -> u64 {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let mut hasher = DefaultHasher::new();
+        for (sector, entries) in self.sectors.iter().enumerate() {
+            let mut values: Vec<Value> = entries.iter().map(|entry| entry.value).collect();
+            values.sort_unstable();
+            (sector, values).hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
     /// The sectors with a write that a crash may undo or tear.

@@ -1,17 +1,30 @@
 //! What must hold of every output, whatever happens.
 
-use uraid_device::{Io, IoOp};
+use std::collections::BTreeSet;
+
+use uraid_device::{Io, IoOp, Shared};
 use uraid_format::BITMAP_SUPER_BYTES;
 use uraid_geometry::{Geometry, ParityRole};
 use uraid_types::{Sector, SectorCount, Slot, StripeNo};
 
+use crate::assemble::read_super;
 use crate::model;
+use crate::setup::data_sector;
 use crate::world::{Asked, Stop, World};
 
 /// Byte offsets within a version-1 superblock (`linux/raid/md_p.h`).
 const EVENTS_AT: u64 = 200;
 const RESYNC_OFFSET_AT: u64 = 208;
+const FEATURES_AT: u64 = 8;
+/// The feature bit of a member that is being rebuilt.
+const RECOVERY_OFFSET: u64 = 1 << 1;
+const RECOVERY_OFFSET_AT: u64 = 152;
+const NUMBER_AT: u64 = 160;
+/// Roles from here on are no slots.
+const FIRST_NON_SLOT: u16 = 0xfff0;
 const ROLES_AT: u64 = 256;
+/// Byte offset within a bitmap's superblock (`drivers/md/md-bitmap.h`).
+const BITMAP_EVENTS_AT: u64 = 24;
 
 impl World {
     /// A member operation is sent.
@@ -37,6 +50,7 @@ impl World {
             {
                 self.check_superblock_write(io.member, &from[0])?;
             }
+            self.check_cleared_bits(io)?;
             return Ok(());
         }
         Ok(self.check_intent(io)?)
@@ -69,6 +83,124 @@ impl World {
             ));
         }
         self.newest_events = events;
+        if let Some((start, _)) = self.areas.bitmap {
+            let of_bitmap = word(self.disks[member].durable(), start + BITMAP_EVENTS_AT);
+            // One that failed to take it is on its way to be lost.
+            if of_bitmap < events && !self.metadata_failed.contains(&member) {
+                return Err(format!("disk {member}: events {events} are written while its bitmap's are durably {of_bitmap}"));
+            }
+        }
+        // 'Dirty' is said as a resync from 0. Whatever else is recorded is said of all that a resync will not come by.
+        let resync = word(bytes, RESYNC_OFFSET_AT);
+        if resync > 0 {
+            let words = superblock_words(bytes);
+            self.check_settled(&words, |slot, sector| self.unit_of(slot, sector).is_none_or(|unit| unit < resync))?;
+        }
+        self.check_filled(member, bytes)?;
+        self.sent_supers.insert(member, bytes.to_vec());
+        Ok(())
+    }
+
+    /// What a superblock says of its own member's recovery is durable data.
+    fn check_filled(&mut self, member: usize, bytes: &[u8]) -> Result<(), String> {
+        let is_filling = word(bytes, FEATURES_AT) & RECOVERY_OFFSET != 0;
+        let recovered = if is_filling { word(bytes, RECOVERY_OFFSET_AT) } else { u64::MAX };
+        if own_slot(bytes).is_none() || self.slot_of.get(&member).map(|slot| slot.0) != own_slot(bytes) {
+            return Ok(());
+        }
+        let data = self.disks[member].not_filled_durably().filter(|&byte| self.in_data(byte));
+        let sectors: Vec<u64> = data.map(|byte| data_sector(&self.areas, byte)).filter(|&sector| sector < recovered).collect();
+        if let Some(sector) = sectors.first() {
+            let words = format!("disk {member} says that it is recovered up to {recovered}");
+            return Err(format!("{words}, and nothing of its data sector {sector} is durable"));
+        }
+        if !is_filling {
+            self.disks[member].end_filling();
+        }
+        Ok(())
+    }
+
+    /// The superblocks never show a state from which the array cannot start.
+    pub(crate) fn check_startable(&mut self) -> Result<(), String> {
+        let sent = std::mem::take(&mut self.sent_supers);
+        let Some(newest) = sent.values().map(|bytes| word(bytes, EVENTS_AT)).max().filter(|_| self.redundant()) else {
+            return Ok(());
+        };
+        let Some(table) = sent.values().find(|bytes| word(bytes, EVENTS_AT) == newest) else { return Ok(()) };
+        let mut whole = BTreeSet::new();
+        for (key, disk) in self.disks.iter().enumerate() {
+            let on_disk = || read_super(disk.view()).map(|raw| raw.to_bytes());
+            let Some(own) = sent.get(&key).cloned().or_else(on_disk) else { continue };
+            // A member that is one event behind counts.
+            let counts = word(&own, EVENTS_AT) + 1 >= newest && word(&own, FEATURES_AT) & RECOVERY_OFFSET == 0;
+            whole.extend(role_of(table, word(&own, NUMBER_AT) as u32).filter(|slot| counts && own_slot(&own) == Some(*slot)));
+        }
+        let incomplete: Vec<Slot> = (0..self.setup.slots).filter(|slot| !whole.contains(slot)).map(Slot).collect();
+        if self.geometry.survives(&incomplete) {
+            return Ok(());
+        }
+        Err(format!("events {newest} are recorded with {incomplete:?} incomplete, from which the array cannot start"))
+    }
+
+    /// Where no resync will come by after a power cut, it must not be able to change anything: `is_in` chooses.
+    fn check_settled(&self, why: &str, is_in: impl Fn(Slot, u64) -> bool) -> Result<(), String> {
+        if self.status().sync.is_some_and(|sync| sync.kind == "repair") {
+            // What it makes equal differed before, durably, and nothing was said of that.
+            return Ok(());
+        }
+        // Of one that is being rebuilt, or was until a moment ago, its superblock says so.
+        let is_whole = |key: &usize| word(self.disks[*key].view(), self.areas.super_byte + FEATURES_AT) & RECOVERY_OFFSET == 0;
+        let counts = |key: &usize| !self.rebuilding.contains(key) && !self.joining.contains(key) && is_whole(key);
+        for (&key, &slot) in self.slot_of.iter().filter(|(key, _)| counts(key)) {
+            let under_way = self.under_way.iter().filter(|way| way.io.member == key).filter_map(|way| match &way.io.op {
+                IoOp::Write { offset_bytes, from } if !self.is_there_already(key, *offset_bytes, from) => Some(*offset_bytes),
+                _ => None,
+            });
+            for byte in self.disks[key].unsettled().chain(under_way).filter(|&byte| self.in_data(byte)) {
+                let sector = data_sector(&self.areas, byte);
+                if is_in(slot, sector) {
+                    return Err(format!("{why}: written while what disk {key} has at data sector {sector} is not durable"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_there_already(&self, key: usize, offset_bytes: u64, from: &[Shared]) -> bool {
+        let bytes = from.iter().flat_map(|part| part.iter());
+        self.disks[key].view()[offset_bytes as usize..].iter().zip(bytes).all(|(old, new)| old == new)
+    }
+
+    /// What resync and bitmap count a member's data sector as; `None` for sectors that hold nothing.
+    fn unit_of(&self, slot: Slot, sector: u64) -> Option<u64> {
+        let is_raid10 = matches!(self.setup.layout, uraid_types::Layout::Raid10(_));
+        if is_raid10 { self.array_sector(slot, sector) } else { Some(sector) }
+    }
+
+    /// The bit of a member's data sector; `None` without a bitmap, and for sectors that hold nothing.
+    fn bit_of(&self, slot: Slot, sector: u64) -> Option<u64> {
+        Some(self.unit_of(slot, sector)? / (u64::from(self.setup.bitmap_chunk?) / 512))
+    }
+
+    /// Bits are cleared only where all is durable and nobody has missed anything.
+    fn check_cleared_bits(&self, io: &Io) -> Result<(), String> {
+        let (Some((start, _)), IoOp::Write { offset_bytes, from }) = (self.areas.bitmap, &io.op) else { return Ok(()) };
+        if self.joining.contains(&io.member) {
+            return Ok(());
+        }
+        let old = &self.disks[io.member].view()[*offset_bytes as usize..];
+        let bytes = from.iter().flat_map(|part| part.iter()).zip(old).enumerate();
+        let first = start + BITMAP_SUPER_BYTES as u64;
+        for (index, (new, old)) in bytes {
+            let Some(byte) = (offset_bytes + index as u64).checked_sub(first).filter(|_| old & !new != 0) else { continue };
+            for bit in (0..8).filter(|bit| old & !new & 1 << bit != 0).map(|bit| byte * 8 + bit) {
+                if self.missed_bits.contains(&bit) {
+                    return Err(format!("bit {bit} is cleared on disk {}, and a missing member needs it", io.member));
+                }
+                let words = format!("bit {bit} is cleared");
+                self.check_settled(&words, |slot, sector| self.bit_of(slot, sector) == Some(bit))?;
+            }
+        }
         Ok(())
     }
 
@@ -95,6 +227,9 @@ impl World {
             });
             if new {
                 self.check_marked(array, at)?;
+                if self.status().degraded > 0 {
+                    self.missed_bits.extend(self.bit_of(slot, at));
+                }
             }
         }
         Ok(())
@@ -143,6 +278,15 @@ impl World {
                         loss.number, loss.slot
                     ));
                 }
+                // A member that is one event behind counts as current to md.
+                let own = word(self.disks[key].durable(), self.areas.super_byte + EVENTS_AT);
+                let lost = read_super(self.disks[loss.key].view()).map_or(0, |raw| raw.superblock().events);
+                if lost > 0 && own < lost + 2 && !self.attached.contains(&loss.key) {
+                    return Err(format!(
+                        "request {id} was acknowledged while disk {key} durably has events {own}, and disk {}, which was lost, {lost}",
+                        loss.key
+                    ));
+                }
             }
         }
         if !self.losses.is_empty() {
@@ -166,6 +310,27 @@ impl World {
             }
         }
     }
+}
+
+/// The slot that a superblock gives its own member.
+fn own_slot(bytes: &[u8]) -> Option<u16> {
+    role_of(bytes, word(bytes, NUMBER_AT) as u32)
+}
+
+/// The slot that a superblock's table gives a number.
+fn role_of(bytes: &[u8], number: u32) -> Option<u16> {
+    let at = (ROLES_AT + 2 * u64::from(number)) as usize;
+    let role = u16::from_le_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]);
+    (role < FIRST_NON_SLOT).then_some(role)
+}
+
+/// What a superblock says, for the trace.
+pub(crate) fn superblock_words(bytes: &[u8]) -> String {
+    let resync = match word(bytes, RESYNC_OFFSET_AT) {
+        u64::MAX => "clean".to_owned(),
+        from => format!("resync from {from}"),
+    };
+    format!("with events {}, {resync}", word(bytes, EVENTS_AT))
 }
 
 /// The 64-bit number at `at`.

@@ -12,7 +12,8 @@ use crate::disk::Disk;
 use crate::marks::Marks;
 use crate::model::{self, Model, SECTOR, Value};
 use crate::rng::Rng;
-use crate::setup::{Areas, Setup};
+use crate::rules::superblock_words;
+use crate::setup::{Areas, Setup, data_sector};
 
 /// How a run is made to go wrong, so that the simulator proves that it would notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +67,8 @@ pub(crate) struct Waiting {
     pub asked: Asked,
     pub range: std::ops::Range<u64>,
     pub submitted: u64,
+    /// The model's then.
+    pub epoch: u32,
 }
 
 /// A member operation under way.
@@ -79,6 +82,7 @@ pub(crate) struct UnderWay {
 /// A member that was lost, and is to be recorded as lost on the others.
 #[derive(Clone, Debug)]
 pub(crate) struct Loss {
+    pub key: usize,
     pub number: usize,
     pub slot: Slot,
 }
@@ -134,6 +138,12 @@ pub(crate) struct World {
     pub out_of_space: bool,
     pub ended_runs: Vec<(SyncProgress, bool)>,
     pub newest_events: u64,
+    /// The last superblock sent to each disk, until it has been looked at.
+    pub sent_supers: BTreeMap<usize, Vec<u8>>,
+    /// Disks that failed to take metadata in this life.
+    pub metadata_failed: BTreeSet<usize>,
+    /// Bits of regions that were written while a member was missing.
+    pub missed_bits: BTreeSet<u64>,
 }
 
 impl World {
@@ -175,7 +185,7 @@ impl World {
             }
             self.carry_out(output)?;
         }
-        Ok(())
+        Ok(self.check_startable()?)
     }
 
     /// The mutation: metadata writes end at once and are written later, if ever.
@@ -241,6 +251,9 @@ impl World {
         };
         match op {
             IoOp::Flush => "flush".to_owned(),
+            IoOp::Write { from, .. } if byte == self.areas.super_byte => {
+                format!("write superblock {}", superblock_words(&from[0]))
+            }
             op => format!("{} {place} +{len}", op.operation()),
         }
     }
@@ -258,7 +271,7 @@ impl World {
                 self.attached.remove(&key);
                 self.slot_of.remove(&key);
                 let number = self.number_of(&name).ok_or_else(|| format!("{name} is lost and has no number"))?;
-                self.losses.push(Loss { number, slot });
+                self.losses.push(Loss { key, number, slot });
                 self.open_hole_for(slot);
                 self.model.copies_may_differ();
                 self.broken = self.status().broken.is_some();
@@ -277,6 +290,7 @@ impl World {
                 let key = self.key_of(&name)?;
                 self.slot_of.insert(key, slot);
                 self.rebuilding.insert(key);
+                self.disks[key].begin_filling(0);
             }
             Notice::BitmapLost { name, .. } => return Err(Stop::Bug(format!("no bitmap is in a file, but {name} was lost"))),
             Notice::Corrected { .. } => self.marks.hit("read repaired"),
@@ -288,6 +302,9 @@ impl World {
                     self.rebuilding.retain(|&key| names.contains(&self.disks[key].name));
                     if progress.kind == SyncKind::Resync && !self.status().resync_pending {
                         self.holes.clear();
+                    }
+                    if self.status().degraded == 0 {
+                        self.missed_bits.clear();
                     }
                 }
                 self.ended_runs.push((progress, complete));
@@ -352,7 +369,7 @@ impl World {
         match waiting.asked {
             Asked::Read => {
                 if let Ok(parts) = outcome {
-                    self.check_read(&range, parts, waiting.submitted)?;
+                    self.check_read(&range, parts, waiting.submitted, waiting.epoch)?;
                 }
             }
             Asked::Write { value, fua } => self.model.end(&range, value, outcome.is_ok(), fua, now),
@@ -365,13 +382,19 @@ impl World {
         Ok(())
     }
 
-    fn check_read(&mut self, range: &std::ops::Range<u64>, parts: &[uraid_device::Shared], submitted: u64) -> Result<(), String> {
+    fn check_read(
+        &mut self,
+        range: &std::ops::Range<u64>,
+        parts: &[uraid_device::Shared],
+        submitted: u64,
+        epoch: u32,
+    ) -> Result<(), String> {
         let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
         if bytes.len() != (range.end - range.start) as usize * SECTOR {
             return Err(format!("a read of {range:?} brought {} bytes", bytes.len()));
         }
         // Around an unreadable block another copy answers, which may be of another time.
-        let stable = self.spoiled.is_none();
+        let stable = self.spoiled.is_none() && epoch == self.model.epoch();
         for (sector, bytes) in range.clone().zip(bytes.chunks_exact(SECTOR)) {
             self.model
                 .check_read(sector, bytes, submitted, self.now, stable)
@@ -397,6 +420,9 @@ impl World {
             self.joined(member);
         }
         let failed = result.is_err();
+        if failed && (matches!(op, IoOp::Flush) || !self.in_data(op.offset_bytes())) {
+            self.metadata_failed.insert(member);
+        }
         self.handle(Input::Completion { token, op, result })?;
         if failed && !self.broken {
             self.broken = self.status().broken.is_some();
@@ -409,8 +435,9 @@ impl World {
         let dropped = self.drops(member, op, in_data);
         let (marks, disk) = (&mut self.marks, &mut self.disks[member]);
         let (offset, len) = (op.offset_bytes(), op.len_bytes());
+        let name = disk.name.clone();
         let fault = |operation: Operation, kind: std::io::ErrorKind| {
-            Err(DeviceError::at(disk.name.clone(), operation, offset, len, std::io::Error::from(kind)))
+            Err(DeviceError::at(name, operation, offset, len, std::io::Error::from(kind)))
         };
         if disk.dead {
             return fault(op.operation(), std::io::ErrorKind::Other);
@@ -425,13 +452,7 @@ impl World {
             }
             IoOp::Write { .. } | IoOp::Zero { .. } if disk.failing_writes > 0 => {
                 disk.failing_writes -= 1;
-                return Err(DeviceError::at(
-                    disk.name.clone(),
-                    Operation::Write,
-                    offset,
-                    len,
-                    std::io::Error::from(std::io::ErrorKind::Other),
-                ));
+                return fault(Operation::Write, std::io::ErrorKind::Other);
             }
             IoOp::Write { .. } if disk.full > 0 && in_data => {
                 disk.full -= 1;
@@ -442,13 +463,7 @@ impl World {
                     self.holes.extend(first / chunk..past.div_ceil(chunk));
                 }
                 self.out_of_space = true;
-                return Err(DeviceError::at(
-                    disk.name.clone(),
-                    Operation::Write,
-                    offset,
-                    len,
-                    std::io::Error::from(std::io::ErrorKind::StorageFull),
-                ));
+                return fault(Operation::Write, std::io::ErrorKind::StorageFull);
             }
             IoOp::Write { offset_bytes, from } => {
                 if !dropped {
@@ -460,13 +475,39 @@ impl World {
                 disk.write(*offset_bytes, &[zeros], || true);
             }
             IoOp::Flush if disk.failing_flush => {
-                disk.failing_flush = false;
+                let dropped = disk.fail_flush(mark);
                 marks.hit("flush failed");
-                return fault(Operation::Flush, std::io::ErrorKind::Other);
+                let failed = fault(Operation::Flush, std::io::ErrorKind::Other);
+                self.forget_dropped(member, &dropped);
+                return failed;
             }
             IoOp::Flush => disk.flush(mark),
         }
         Ok(())
+    }
+
+    /// What a disk dropped that nothing else can answer for may be anything.
+    fn forget_dropped(&mut self, member: usize, dropped: &[u64]) {
+        let Some(&slot) = self.slot_of.get(&member) else { return };
+        let marks = self.status().up;
+        let missing: Vec<Slot> =
+            marks.chars().enumerate().filter(|(_, mark)| *mark != 'U').map(|(slot, _)| Slot::from_index(slot)).collect();
+        if self.geometry.survives(&missing.iter().copied().chain([slot]).collect::<Vec<_>>()) {
+            return;
+        }
+        let dropped: Vec<u64> = dropped.iter().copied().filter(|&byte| self.in_data(byte)).collect();
+        for byte in dropped {
+            let first = data_sector(&self.areas, byte);
+            for sector in first..first + self.block_sectors() {
+                if let Some(array) = self.array_sector(slot, sector) {
+                    self.model.forget(&(array..array + 1), self.now);
+                }
+                if let Geometry::Parity(parity) = &self.geometry {
+                    self.holes.insert(sector / parity.chunk().0);
+                }
+            }
+        }
+        missing.into_iter().for_each(|slot| self.open_hole_for(slot));
     }
 
     /// Does a mutation drop this write?
@@ -508,7 +549,7 @@ impl World {
             Asked::Trim => self.model.forget(&range, self.now),
             Asked::Read | Asked::Flush => {}
         }
-        self.waiting.insert(id, Waiting { asked, range, submitted: self.now });
+        self.waiting.insert(id, Waiting { asked, range, submitted: self.now, epoch: self.model.epoch() });
         self.handle(Input::Request { id: RequestId(id), request })
     }
 

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use uraid_sim::{Marks, Mutation, WANTED, replay_command, run};
+use uraid_sim::{Counts, Marks, Mutation, WANTED, cases, explore, replay_command, run};
 
 /// Seeds in an ordinary run; `URAID_SIM_SEEDS` sets another number.
 const SEEDS: u64 = 2000;
@@ -52,7 +52,9 @@ const PINNED: &[(u64, &str)] = &[
     (40, "a RAID10 check found what a resync had passed by for a member being rebuilt"),
     (107, "bits of a clean array stayed set"),
     (238, "a spare that came in the middle of an update got a superblock of the past"),
+    (220, "members brought up to date after a crash were ahead of their bitmaps"),
     (282, "a spare got a superblock without its bitmap"),
+    (285, "a flush that had been sent before the last write marked the array clean"),
     (299, "a crash half way through recording a loss left members behind that were not lost"),
     (444, "a torn write during a resync was forgotten when it moved on"),
     (576, "one unreadable block had a whole window rebuilt from stale parity"),
@@ -62,6 +64,9 @@ const PINNED: &[(u64, &str)] = &[
     (3840, "a spare counted as filled because the freshest superblock gave it a slot"),
     (4144, "bits before the point where a resync starts stayed due"),
     (5279, "the loss of the last other member was recorded before the recovered one was durable"),
+    (9571, "a member that had failed to flush metadata went on for so long that a request's flush counted"),
+    (33238, "a copy that a resync had read from a member lost since was written over one that had been read"),
+    (40900, "the same at RAID1, where the lost member's copy was read before and written after"),
 ];
 
 #[test]
@@ -75,6 +80,31 @@ fn canaries_are_caught() {
     for mutation in Mutation::ALL {
         let caught = (0..CANARY_SEEDS).find(|&seed| run(seed, Some(mutation)).is_err());
         assert!(caught.is_some(), "{mutation:?} goes unnoticed in {CANARY_SEEDS} seeds");
+    }
+}
+
+#[test]
+fn tiny_arrays_outlive_every_crash() {
+    let cases = cases();
+    let halves = [cases.iter().step_by(2).cloned().collect::<Vec<_>>(), cases.iter().skip(1).step_by(2).cloned().collect()];
+    let workers = halves.map(|half| thread::spawn(move || half.iter().map(|case| explore(case, 0, None)).collect::<Vec<_>>()));
+    let (mut counts, mut failures) = (Counts::default(), Vec::new());
+    for worker in workers {
+        for result in worker.join().expect("a case that panics is a failure that is caught") {
+            result.map_or_else(|why| failures.push(why), |found| counts.add(&found));
+        }
+    }
+    println!("{counts}");
+    assert!(failures.is_empty(), "{} cases failed:\n{}", failures.len(), failures.join("\n"));
+    assert_eq!(counts.left_out, 0);
+    assert!(counts.distinct > 10_000, "{counts}");
+}
+
+#[test]
+fn canaries_are_caught_in_tiny_arrays() {
+    for mutation in [Mutation::FlushLies, Mutation::NoBitmap, Mutation::NoSuperblock] {
+        let caught = cases().iter().any(|case| explore(case, 0, Some(mutation)).is_err());
+        assert!(caught, "{mutation:?} goes unnoticed");
     }
 }
 
