@@ -3,6 +3,7 @@
 mod edges;
 mod fuzz;
 mod images;
+mod mutants;
 mod packages;
 mod room;
 mod run;
@@ -49,10 +50,15 @@ enum Chore {
         /// How many seeds
         #[arg(long, default_value_t = 100_000)]
         seeds: u64,
+        /// Instead of seeds every crash of tiny arrays, in all orders that differ in so many places from the first to the last
+        #[arg(long, value_name = "DEVIATIONS", num_args = 0..=1, default_missing_value = "1")]
+        exhaustive: Option<u64>,
         /// Further arguments of the simulator
         #[arg(last = true)]
         rest: Vec<OsString>,
     },
+    /// Leave safety steps out, one at a time, and see that the simulator catches each
+    Mutants(mutants::Args),
     /// Let the real Linux md judge
     Referee {
         /// The whole matrix: every level and layout under every metadata, in every state
@@ -105,10 +111,13 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Lint => lint(),
         Chore::Tidy => verdict("tidy", &tidy::check(Path::new("."))?),
         Chore::Edges => verdict("edges", &edges::check(Path::new("."))?),
-        Chore::Sim { seeds, rest } => {
-            let fixed = ["run", "--release", "-p", "uraid-sim", "--", "--seeds"].map(OsString::from);
-            run::cargo(fixed.into_iter().chain([seeds.to_string().into()]).chain(rest))
+        Chore::Sim { seeds, exhaustive, rest } => {
+            let fixed = ["run", "--release", "-p", "uraid-sim", "--"].map(OsString::from);
+            let wish =
+                exhaustive.map_or(["--seeds".to_owned(), seeds.to_string()], |n| ["--exhaustive".to_owned(), n.to_string()]);
+            run::cargo(fixed.into_iter().chain(wish.map(OsString::from)).chain(rest))
         }
+        Chore::Mutants(args) => mutants::run(&args),
         Chore::Referee { all } => run::referee(&packages::cache_dir()?, all),
         Chore::Keep => run::keep(&packages::cache_dir()?),
         Chore::Images => {
@@ -120,7 +129,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Fuzz(args) => fuzz::run(&args),
         Chore::List => {
             for chore in Cli::command().get_subcommands() {
-                println!("{:6} {}", chore.get_name(), chore.get_about().unwrap_or_default());
+                println!("{:7} {}", chore.get_name(), chore.get_about().unwrap_or_default());
             }
             Ok(())
         }
