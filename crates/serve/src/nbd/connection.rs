@@ -8,7 +8,7 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use uraid_device::Shared;
 
-use super::budget::{Budget, Permit};
+use super::budget::{Budget, Part, Permit};
 use super::negotiate::{Negotiation, Progress};
 use super::proto::{self, Bounds, Command, RawRequest, Refusal, Session, error};
 use super::server::Shop;
@@ -32,10 +32,10 @@ struct Outgoing {
 }
 
 /// Serves one client to the end of its connection.
-pub(super) fn serve(stream: &Arc<Stream>, shop: &Arc<Shop>) -> io::Result<()> {
+pub(super) fn serve(stream: &Arc<Stream>, shop: &Arc<Shop>, id: u64) -> io::Result<()> {
     let limits = &shop.limits;
     stream.set_timeouts(Some(limits.stall.min(limits.handshake)), Some(limits.stall))?;
-    let Some(session) = negotiate(stream, shop)? else { return Ok(()) };
+    let Some(session) = negotiate(stream, shop, id)? else { return Ok(()) };
     stream.set_timeouts(Some(limits.stall), Some(limits.stall))?;
     let (replies, outgoing) = unbounded();
     let reader = Reader {
@@ -48,6 +48,7 @@ pub(super) fn serve(stream: &Arc<Stream>, shop: &Arc<Shop>) -> io::Result<()> {
             max_payload_bytes: shop.export.max_payload_bytes,
         },
         budget: Budget::new(limits.requests_per_connection, limits.bytes_per_connection),
+        part: Arc::default(),
         replies,
     };
     let stream = Arc::clone(stream);
@@ -61,7 +62,7 @@ pub(super) fn serve(stream: &Arc<Stream>, shop: &Arc<Shop>) -> io::Result<()> {
     read
 }
 
-fn negotiate(stream: &Stream, shop: &Shop) -> io::Result<Option<Session>> {
+fn negotiate(stream: &Stream, shop: &Shop, id: u64) -> io::Result<Option<Session>> {
     let deadline = Instant::now() + shop.limits.handshake;
     let (mut negotiation, mut out) = Negotiation::new(shop.export.clone(), shop.limits.for_handshake());
     let mut buffer = vec![0; DROP_BYTES];
@@ -75,10 +76,12 @@ fn negotiate(stream: &Stream, shop: &Shop) -> io::Result<Option<Session>> {
         }
         match negotiation.feed(&buffer[..got], &mut out) {
             Progress::More => {}
-            Progress::Transmission(session) => {
+            // Before the client knows: then it is not one of those who may have to go.
+            Progress::Transmission(session) if shop.is_taken_in(id) => {
                 (&mut &*stream).write_all(&out)?;
                 return Ok(Some(session));
             }
+            Progress::Transmission(_) => return Ok(None),
             Progress::Close => {
                 (&mut &*stream).write_all(&out)?;
                 return Ok(None);
@@ -93,6 +96,8 @@ struct Reader {
     session: Session,
     bounds: Bounds,
     budget: Arc<Budget>,
+    /// Of what all connections share.
+    part: Arc<Part>,
     replies: Sender<Outgoing>,
 }
 
@@ -115,7 +120,7 @@ impl Reader {
     /// Waits until `bytes` more may be in flight, on this connection and on all together.
     fn permits(&self, bytes: u32) -> [Permit; 2] {
         let bytes = bytes as usize;
-        [self.budget.take(bytes), self.shop.budget.take(bytes)]
+        [self.budget.take(bytes), self.shop.budget.take_part(bytes, &self.part)]
     }
 
     fn refuse(&self, raw: &RawRequest, refusal: &Refusal) -> io::Result<()> {
@@ -156,6 +161,7 @@ impl Reader {
             _ => None,
         };
         // Asked after the permit was taken: whoever stops the server sees either the permit here or is seen by us.
+        let working = self.shop.working.take(0);
         if self.shop.stopping.load(Ordering::SeqCst) {
             let head = proto::failure(raw.cookie, self.session, error::ESHUTDOWN, "the server is stopping");
             send(&self.replies, Outgoing { head, data: Vec::new(), _permits: permits });
@@ -171,7 +177,7 @@ impl Reader {
                 Request::Zero { offset, len: u64::from(len), fua, may_trim, fast_only }
             }
             (Command::Cache, _) => {
-                cache(Arc::clone(&self.shop), offset, len, self.reply(raw, command, permits));
+                cache(Arc::clone(&self.shop), offset, len, self.reply(raw, command, permits, working));
                 return Ok(());
             }
             (Command::BlockStatus, _) => {
@@ -183,13 +189,14 @@ impl Reader {
                 unreachable!("a write has its payload, DISC ends the loop")
             }
         };
-        self.shop.target.submit(request, self.reply(raw, command, permits));
+        self.shop.target.submit(request, self.reply(raw, command, permits, working));
         Ok(())
     }
 
     /// What turns the target's outcome into the reply to `raw`.
-    fn reply(&self, raw: RawRequest, command: Command, permits: [Permit; 2]) -> Reply {
-        let promise = Promise { raw, command, session: self.session, replies: self.replies.clone(), permits: Some(permits) };
+    fn reply(&self, raw: RawRequest, command: Command, permits: [Permit; 2], working: Permit) -> Reply {
+        let (session, replies) = (self.session, self.replies.clone());
+        let promise = Promise { raw, command, session, replies, permits: Some(permits), _working: working };
         Box::new(move |outcome| promise.keep(outcome))
     }
 }
@@ -201,6 +208,8 @@ struct Promise {
     session: Session,
     replies: Sender<Outgoing>,
     permits: Option<[Permit; 2]>,
+    /// Given back once the reply is on its way.
+    _working: Permit,
 }
 
 impl Promise {

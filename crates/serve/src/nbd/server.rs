@@ -37,7 +37,7 @@ pub struct NbdOptions {
 /// Limits of an NBD server. At a limit nothing is refused that can wait: the server reads no further until there is room.
 #[derive(Clone, Debug)]
 pub struct NbdLimits {
-    /// Connections at once; one more is closed at once. Default 64.
+    /// Clients that are past their handshake; while there are so many, one more is closed at once. Default 64.
     pub connections: usize,
     /// Bytes that one READ or WRITE carries, from 4096. Default 32 MiB.
     pub payload_bytes: u32,
@@ -47,7 +47,8 @@ pub struct NbdLimits {
     pub bytes_per_connection: usize,
     /// Requests in flight over all connections. Default 1024.
     pub requests: usize,
-    /// Bytes in flight over all connections. Default 256 MiB.
+    /// Bytes in flight over all connections. Default 256 MiB. Each connection may have its share of them (by `connections`) even
+    /// when they are used up: who does not take his replies keeps nobody else waiting.
     pub bytes: usize,
     /// Data of one option of the handshake, in bytes. Default 64 KiB.
     pub option_bytes: u32,
@@ -55,10 +56,14 @@ pub struct NbdLimits {
     pub options: u32,
     /// How long a handshake may take. Default 30 s.
     pub handshake: Duration,
+    /// Handshakes at once; one more ends the oldest of them. Default 64.
+    pub handshakes: usize,
     /// How long a client may neither go on with a request that it began nor take a reply. Default 60 s.
     pub stall: Duration,
     /// How long [`NbdServer::stop`] waits for what is in flight. Default 10 s.
     pub stop: Duration,
+    /// How long it waits for clients to take the last replies. Default 1 s.
+    pub last_replies: Duration,
 }
 
 impl Default for NbdLimits {
@@ -74,7 +79,9 @@ impl Default for NbdLimits {
             options: 256,
             handshake: Duration::from_secs(30),
             stall: Duration::from_secs(60),
+            handshakes: 64,
             stop: Duration::from_secs(10),
+            last_replies: Duration::from_secs(1),
         }
     }
 }
@@ -90,11 +97,31 @@ pub(super) struct Shop {
     pub(super) target: Arc<dyn Target>,
     pub(super) export: Export,
     pub(super) limits: NbdLimits,
+    /// From when a request has been read until its reply has been written.
     pub(super) budget: Arc<Budget>,
+    /// What the target has not answered yet.
+    pub(super) working: Arc<Budget>,
     pub(super) pool: Pool,
     pub(super) stopping: AtomicBool,
-    connections: Mutex<HashMap<u64, Arc<Stream>>>,
+    connections: Mutex<HashMap<u64, Client>>,
     connection_ended: Condvar,
+}
+
+struct Client {
+    stream: Arc<Stream>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Handshake,
+    TakenIn,
+    /// It was slow to shake hands when others wanted to, and is on its way out.
+    Dropped,
+}
+
+fn count(connections: &HashMap<u64, Client>, stage: Stage) -> usize {
+    connections.values().filter(|client| client.stage == stage).count()
 }
 
 /// A socket for an NBD server to come. Clients that connect wait until it is served; dropped, it is unlinked.
@@ -157,7 +184,9 @@ impl NbdServer {
         let shop = Arc::new(Shop {
             target,
             export,
-            budget: Budget::new(limits.requests, limits.bytes),
+            // Others may hold all there is by not taking their replies: that must not keep anybody waiting for ever.
+            budget: Budget::shared(limits.requests, limits.bytes, limits.bytes / limits.connections.max(1)),
+            working: Budget::new(usize::MAX, usize::MAX),
             limits,
             pool: Pool::new(KEEP_BYTES),
             stopping: AtomicBool::new(false),
@@ -191,8 +220,21 @@ impl NbdServer {
         lock(&self.shop.connections).len()
     }
 
+    /// Requests in flight, and the bytes that they carry or ask for.
+    #[must_use]
+    pub fn in_flight(&self) -> (usize, usize) {
+        self.shop.budget.used()
+    }
+
+    /// Bytes of buffers that writes' payloads are held in.
+    #[must_use]
+    pub fn payload_bytes(&self) -> usize {
+        self.shop.pool.outstanding_bytes()
+    }
+
     /// Stops: accepts no more, lets what is in flight end, answers later requests with ESHUTDOWN, then ends all connections and
-    /// unlinks the socket. False when something was still in flight after the time that [`NbdLimits::stop`] gives.
+    /// unlinks the socket. False when something was still in flight after the time that [`NbdLimits::stop`] gives; a client that does
+    /// not take its replies is not waited for that long.
     pub fn stop(&mut self) -> bool {
         let Some(acceptor) = self.acceptor.take() else { return true };
         let deadline = Instant::now() + self.shop.limits.stop;
@@ -201,9 +243,10 @@ impl NbdServer {
         if acceptor.join().is_err() {
             tracing::error!("the thread that accepts NBD connections panicked");
         }
-        let idle = self.shop.budget.wait_idle(deadline);
+        let idle = self.shop.working.wait_idle(deadline);
+        self.shop.budget.wait_idle(deadline.min(Instant::now() + self.shop.limits.last_replies));
         let mut connections = lock(&self.shop.connections);
-        connections.values().for_each(|stream| stream.shutdown());
+        connections.values().for_each(|client| client.stream.shutdown());
         while !connections.is_empty() && Instant::now() < deadline {
             let left = deadline.saturating_duration_since(Instant::now());
             let waited = self.shop.connection_ended.wait_timeout(connections, left);
@@ -225,17 +268,17 @@ impl Shop {
         let stream = Arc::new(stream);
         {
             let mut connections = lock(&shop.connections);
-            if connections.len() >= shop.limits.connections {
-                tracing::warn!("an NBD client was turned away: {} are connected", connections.len());
+            if shop.is_full(&connections) {
                 return;
             }
-            connections.insert(id, Arc::clone(&stream));
+            shop.make_room(&mut connections);
+            connections.insert(id, Client { stream: Arc::clone(&stream), stage: Stage::Handshake });
         }
         let serving = Arc::clone(shop);
         let serve = move || {
             // The connection is forgotten however its thread ends.
             let _forget = Forget { shop: &serving, id };
-            if let Err(error) = connection::serve(&stream, &serving) {
+            if let Err(error) = connection::serve(&stream, &serving, id) {
                 tracing::debug!("an NBD connection ended: {error}");
             }
             stream.shutdown();
@@ -243,6 +286,42 @@ impl Shop {
         if let Err(error) = std::thread::Builder::new().name("nbd-reader".into()).spawn(serve) {
             tracing::warn!("an NBD client was turned away: cannot start a thread: {error}");
             shop.forget(id);
+        }
+    }
+
+    fn is_full(&self, connections: &HashMap<u64, Client>) -> bool {
+        let full = count(connections, Stage::TakenIn) >= self.limits.connections;
+        if full {
+            tracing::warn!("an NBD client was turned away: {} are connected", self.limits.connections);
+        }
+        full
+    }
+
+    /// Whoever connects and says nothing must not keep others out.
+    fn make_room(&self, connections: &mut HashMap<u64, Client>) {
+        if count(connections, Stage::Handshake) < self.limits.handshakes.max(1) {
+            return;
+        }
+        let shaking = connections.iter_mut().filter(|(_, client)| client.stage == Stage::Handshake);
+        if let Some((_, oldest)) = shaking.min_by_key(|(id, _)| **id) {
+            tracing::warn!("an NBD client was dropped in its handshake: others wait");
+            oldest.stage = Stage::Dropped;
+            oldest.stream.shutdown();
+        }
+    }
+
+    /// The client with `id` has shaken hands: is there room for it?
+    pub(super) fn is_taken_in(&self, id: u64) -> bool {
+        let mut connections = lock(&self.connections);
+        if self.is_full(&connections) {
+            return false;
+        }
+        match connections.get_mut(&id) {
+            Some(client) if client.stage == Stage::Handshake => {
+                client.stage = Stage::TakenIn;
+                true
+            }
+            _ => false,
         }
     }
 

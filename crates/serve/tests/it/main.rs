@@ -4,6 +4,7 @@
 
 mod control;
 mod fuse;
+mod hostile;
 mod nbd_clients;
 mod nbd_raw;
 mod support;
