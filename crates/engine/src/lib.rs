@@ -311,6 +311,13 @@ impl Engine {
         !self.meta.lost && self.meta.failure <= self.meta.durable
     }
 
+    /// Must a loss wait to be recorded? Until then no superblock may be written: without the lost member's, what the others said
+    /// before would leave too few that are whole.
+    #[must_use]
+    pub fn holds_metadata(&self) -> bool {
+        self.meta.is_held() && self.broken.is_none()
+    }
+
     /// Array sectors.
     #[must_use]
     pub fn capacity(&self) -> SectorCount {

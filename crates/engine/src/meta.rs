@@ -57,6 +57,13 @@ pub(crate) struct Meta {
     pub settling: bool,
 }
 
+impl Meta {
+    /// Does the next snapshot wait for a flush?
+    pub const fn is_held(&self) -> bool {
+        self.held
+    }
+}
+
 impl Engine {
     /// Asks for the superblocks to show the present state.
     pub(crate) fn put_metadata(&mut self) -> u64 {

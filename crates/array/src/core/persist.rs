@@ -126,12 +126,19 @@ impl Core {
             }
             match self.persist.current.take() {
                 None => {
-                    let Some(change) = self.persist.queue.pop_front() else { return };
+                    let Some(change) = self.next_change() else { return };
                     self.begin_change(change);
                 }
                 Some((change, step)) => self.next_step(change, step),
             }
         }
+    }
+
+    fn next_change(&mut self) -> Option<Change> {
+        let held = self.engine.holds_metadata();
+        let may_go = |change: &Change| !(held && matches!(change, Change::Superblocks(_) | Change::WithoutBitmap { .. }));
+        let at = self.persist.queue.iter().position(may_go)?;
+        self.persist.queue.remove(at)
     }
 
     fn begin_change(&mut self, mut change: Change) {
