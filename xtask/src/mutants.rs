@@ -100,20 +100,27 @@ fn apply(edit: &Edit, text: &str) -> Result<String> {
     Ok(whole.join("\n") + "\n")
 }
 
-/// The files that `mutant` changes, as they become.
-fn mutated(root: &Path, mutant: &Mutant) -> Result<Vec<(PathBuf, String)>> {
-    let mut files: Vec<(PathBuf, String)> = Vec::new();
+/// A file before and after.
+struct Changed {
+    path: PathBuf,
+    before: String,
+    after: String,
+}
+
+/// The files that `mutant` changes.
+fn mutated(root: &Path, mutant: &Mutant) -> Result<Vec<Changed>> {
+    let mut files: Vec<Changed> = Vec::new();
     for edit in &mutant.edits {
         let path = PathBuf::from(&edit.file);
-        let at = match files.iter().position(|(known, _)| *known == path) {
+        let at = match files.iter().position(|known| known.path == path) {
             Some(at) => at,
             None => {
-                let text = fs::read_to_string(root.join(&path)).with_context(|| format!("cannot read {}", edit.file))?;
-                files.push((path, text));
+                let before = fs::read_to_string(root.join(&path)).with_context(|| format!("cannot read {}", edit.file))?;
+                files.push(Changed { path, after: before.clone(), before });
                 files.len() - 1
             }
         };
-        files[at].1 = apply(edit, &files[at].1).with_context(|| format!("mutant {}", mutant.name))?;
+        files[at].after = apply(edit, &files[at].after).with_context(|| format!("mutant {}", mutant.name))?;
     }
     Ok(files)
 }
@@ -146,13 +153,14 @@ pub fn run(args: &Args) -> Result<()> {
     let mut missed = Vec::new();
     for mutant in &mutants {
         let began = Instant::now();
-        let files = mutated(root, mutant)?;
-        for (path, text) in &files {
-            bench.write(path, text)?;
+        // From the copy: the tree may go on to change meanwhile.
+        let files = mutated(&bench.tree, mutant)?;
+        for file in &files {
+            bench.write(&file.path, &file.after)?;
         }
         let verdict = bench.judge(args.seeds);
-        for (path, _) in &files {
-            bench.write(path, &fs::read_to_string(root.join(path))?)?;
+        for file in &files {
+            bench.write(&file.path, &file.before)?;
         }
         let seconds = began.elapsed().as_secs();
         match verdict.with_context(|| format!("mutant {}", mutant.name))? {
@@ -176,7 +184,6 @@ struct Bench {
 impl Bench {
     fn copy(&self, root: &Path) -> Result<()> {
         let mut pending: Vec<PathBuf> = TREE.iter().map(PathBuf::from).collect();
-        let mut kept = Vec::new();
         while let Some(path) = pending.pop() {
             if root.join(&path).is_dir() {
                 for entry in fs::read_dir(root.join(&path)).with_context(|| format!("cannot list {}", path.display()))? {
@@ -184,7 +191,6 @@ impl Bench {
                 }
             } else if ["rs", "toml", "lock"].iter().any(|kind| path.extension().is_some_and(|found| found == *kind)) {
                 self.write(&path, &fs::read_to_string(root.join(&path))?)?;
-                kept.push(path);
             }
         }
         Ok(())

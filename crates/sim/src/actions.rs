@@ -247,6 +247,82 @@ impl World {
         self.setup.bitmap_chunk.is_some() && own.superblock().recovery_offset.is_none()
     }
 
+    /// Nothing but completions and time, for a while.
+    pub(crate) fn resync_in_peace(&mut self) -> Result<(), Stop> {
+        for _ in 0..300 {
+            if !self.under_way.is_empty() && self.rng.chance(80) {
+                self.complete_one()?;
+            } else {
+                let ms = self.rng.pick(&[30, 250, 11_000]);
+                self.tick(ms)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A member leaves, a new one is rebuilt in its place, wholly or in part, and goes; then one of the two comes back.
+    pub(crate) fn swap_members(&mut self) -> Result<(), Stop> {
+        if !self.redundant() || self.read_only || self.status().degraded > 0 {
+            return Ok(());
+        }
+        let Some(old) = self.active_disk() else { return Ok(()) };
+        let new = self.disks.len();
+        self.take_out(old)?;
+        self.add(None)?;
+        if self.rng.chance(50) {
+            let steps = self.rng.below(60);
+            self.steps(steps)?;
+        } else {
+            self.settle_down()?;
+        }
+        self.steps(40)?;
+        if self.slot_of.contains_key(&new) {
+            self.take_out(new)?;
+        }
+        let back = if self.rng.chance(50) { old } else { new };
+        let is_busy = self.under_way.iter().any(|way| way.io.member == back);
+        if self.released.contains(&back) && !is_busy && !self.broken {
+            self.marks.hit("member swapped");
+            self.add(Some(back))?;
+        }
+        Ok(())
+    }
+
+    /// Fails a member, and removes it once the others know.
+    fn take_out(&mut self, key: usize) -> Result<(), Stop> {
+        let name = self.disks[key].name.clone();
+        if self.command("fail", Command::Fail { name: name.clone() })?.is_ok() {
+            self.steps(60)?;
+            self.command("remove", Command::Remove { name })?.ok();
+            self.steps(30)?;
+        }
+        Ok(())
+    }
+
+    /// So many steps without faults.
+    fn steps(&mut self, count: u64) -> Result<(), Stop> {
+        (0..count).try_for_each(|_| self.step(false))
+    }
+
+    /// Until recovery is done, and bits have been cleared that can be.
+    fn settle_down(&mut self) -> Result<(), Stop> {
+        for _ in 0..1000 {
+            if self.under_way.is_empty() {
+                break;
+            }
+            self.complete_one()?;
+        }
+        for _ in 0..4 {
+            self.tick(6000)?;
+            for _ in 0..60 {
+                if !self.under_way.is_empty() {
+                    self.complete_one()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// No more faults: everything that was asked is answered, and the array comes to rest.
     pub(crate) fn drain(&mut self) -> Result<(), Stop> {
         for disk in &mut self.disks {

@@ -14,7 +14,7 @@ use crate::marks::Marks;
 use crate::model::{ANY, Model, ZERO};
 use crate::rng::Rng;
 use crate::setup::{Areas, Setup, data_sector};
-use crate::world::{Mutation, Stop, World};
+use crate::world::{Episode, Mutation, Stop, World};
 
 /// Runs the seed to its end.
 ///
@@ -43,7 +43,10 @@ impl World {
     fn new(seed: u64, mutation: Option<Mutation>, trace: bool) -> Result<World, String> {
         let mut rng = Rng::new(seed);
         let setup = Setup::choose(&mut rng);
-        World::of(setup, rng, mutation, trace)
+        let mut world = World::of(setup, rng, mutation, trace)?;
+        // Chosen apart, so that the other seeds lead where they led before there were any.
+        world.episode = Rng::new(!seed).pick(&[Some(Episode::Resync), Some(Episode::Swap), None, None, None, None, None, None]);
+        Ok(world)
     }
 
     /// The array of `setup`, right after it was created.
@@ -107,6 +110,7 @@ impl World {
             sent_supers: BTreeMap::new(),
             metadata_failed: BTreeSet::new(),
             missed_bits: BTreeSet::new(),
+            episode: None,
         })
     }
 
@@ -120,6 +124,11 @@ impl World {
             self.crash_in = Some(self.rng.below(outputs));
         }
         self.handle(Input::Start)?;
+        match self.episode {
+            Some(Episode::Resync) => self.resync_in_peace()?,
+            Some(Episode::Swap) if !last => self.swap_members()?,
+            Some(Episode::Swap) | None => {}
+        }
         let steps = self.rng.pick(&[50, 200, 500, 900]);
         for _ in 0..steps {
             self.step(!last)?;

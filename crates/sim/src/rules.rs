@@ -330,7 +330,10 @@ pub(crate) fn superblock_words(bytes: &[u8]) -> String {
         u64::MAX => "clean".to_owned(),
         from => format!("resync from {from}"),
     };
-    format!("with events {}, {resync}", word(bytes, EVENTS_AT))
+    let role = own_slot(bytes).map_or_else(|| "no slot".to_owned(), |slot| format!("slot {slot}"));
+    let is_filling = word(bytes, FEATURES_AT) & RECOVERY_OFFSET != 0;
+    let recovered = if is_filling { format!(" up to {}", word(bytes, RECOVERY_OFFSET_AT)) } else { String::new() };
+    format!("with events {}, {resync}, {role}{recovered}", word(bytes, EVENTS_AT))
 }
 
 /// The 64-bit number at `at`.

@@ -36,6 +36,15 @@ impl Mutation {
         [Mutation::FlushLies, Mutation::NoBitmap, Mutation::LostWrites, Mutation::NoSuperblock, Mutation::EarlyMetadata];
 }
 
+/// What a life begins with in some seeds: chance alone seldom comes that way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Episode {
+    /// A resync that nothing disturbs, with time for its position to be recorded.
+    Resync,
+    /// A member is replaced, and it or its replacement comes back.
+    Swap,
+}
+
 /// Why a life ends early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
@@ -144,6 +153,7 @@ pub(crate) struct World {
     pub metadata_failed: BTreeSet<usize>,
     /// Bits of regions that were written while a member was missing.
     pub missed_bits: BTreeSet<u64>,
+    pub episode: Option<Episode>,
 }
 
 impl World {

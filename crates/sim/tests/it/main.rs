@@ -5,7 +5,7 @@ use std::thread;
 use uraid_sim::{Counts, Marks, Mutation, WANTED, cases, explore, replay_command, run};
 
 /// Seeds in an ordinary run; `URAID_SIM_SEEDS` sets another number.
-const SEEDS: u64 = 2000;
+const SEEDS: u64 = 5000;
 
 /// Seeds that each canary may take to be caught.
 const CANARY_SEEDS: u64 = 60;
@@ -65,6 +65,7 @@ const PINNED: &[(u64, &str)] = &[
     (4144, "bits before the point where a resync starts stayed due"),
     (5279, "the loss of the last other member was recorded before the recovered one was durable"),
     (9571, "a member that had failed to flush metadata went on for so long that a request's flush counted"),
+    (21295, "an update from before the loss of the last whole member left that one stale before its stand-in was recorded"),
     (33238, "a copy that a resync had read from a member lost since was written over one that had been read"),
     (40900, "the same at RAID1, where the lost member's copy was read before and written after"),
 ];
