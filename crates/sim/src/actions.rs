@@ -212,6 +212,7 @@ impl World {
         let was_released = self.released.remove(&key);
         self.attached.insert(key);
         self.joining.insert(key);
+        self.introduced.remove(&key);
         let losses = std::mem::take(&mut self.losses);
         let trusted = own.as_ref().is_some_and(|own| self.would_trust(own));
         let result = match (back, self.rng.chance(80)) {
@@ -247,10 +248,18 @@ impl World {
         self.setup.bitmap_chunk.is_some() && own.superblock().recovery_offset.is_none()
     }
 
-    /// Nothing but completions and time, for a while.
+    /// Nothing but reads, completions and time, for a while; but in the middle a member may go.
     pub(crate) fn resync_in_peace(&mut self) -> Result<(), Stop> {
-        for _ in 0..300 {
-            if !self.under_way.is_empty() && self.rng.chance(80) {
+        let fails_at = self.rng.below(600);
+        for step in 0..300 {
+            if step == fails_at / 8 && !self.broken && !self.read_only && self.redundant() {
+                let Some(key) = self.active_disk() else { return Ok(()) };
+                let name = self.disks[key].name.clone();
+                self.command("fail", Command::Fail { name })?.ok();
+            } else if self.waiting.len() < DEPTH && self.rng.chance(15) {
+                let range = self.random_range();
+                self.ask(Asked::Read, range)?;
+            } else if !self.under_way.is_empty() && self.rng.chance(90) {
                 self.complete_one()?;
             } else {
                 let ms = self.rng.pick(&[30, 250, 11_000]);
@@ -288,6 +297,19 @@ impl World {
         Ok(())
     }
 
+    /// A member fails to take what comes next, at the moment when another has all its contents and has not been flushed yet.
+    pub(crate) fn lose_one_now(&mut self) {
+        let all_can = self.disks.iter().all(|disk| !disk.dead && !disk.has_bad_blocks()) && self.crash_in.is_some();
+        if all_can
+            && self.status().degraded == 0
+            && self.rng.chance(60)
+            && let Some(key) = self.active_disk()
+        {
+            self.say(|| format!("disk {key} fails to flush"));
+            self.disks[key].failing_flush = true;
+        }
+    }
+
     /// Fails a member, and removes it once the others know.
     fn take_out(&mut self, key: usize) -> Result<(), Stop> {
         let name = self.disks[key].name.clone();
@@ -300,7 +322,7 @@ impl World {
     }
 
     /// So many steps without faults.
-    fn steps(&mut self, count: u64) -> Result<(), Stop> {
+    pub(crate) fn steps(&mut self, count: u64) -> Result<(), Stop> {
         (0..count).try_for_each(|_| self.step(false))
     }
 

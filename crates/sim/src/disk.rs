@@ -1,10 +1,12 @@
 //! A simulated disk: what is durable, what its volatile cache holds, and which faults it has.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use uraid_device::{Buf, Shared};
 
 use crate::rng::Rng;
+use crate::silent::Silent;
 
 /// What a crash does to the writes that were not flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +48,10 @@ pub struct Disk {
     pub failing_writes: u32,
     /// The next flush fails.
     pub failing_flush: bool,
+    /// What it does to its next data write, telling nobody.
+    pub silent: Option<Silent>,
+    /// The bytes that are wrong for that.
+    hit: Vec<Range<u64>>,
     /// A mutation for canaries: flushes are acknowledged and not done.
     pub flush_lies: bool,
 }
@@ -74,6 +80,8 @@ impl Disk {
             full: 0,
             failing_writes: 0,
             failing_flush: false,
+            silent: None,
+            hit: Vec::new(),
             flush_lies: false,
         }
     }
@@ -152,6 +160,31 @@ impl Disk {
             }
             self.bad.remove(&block);
         }
+    }
+
+    /// Takes a data write, doing to it what [`Disk::silent`] says. The data ends at `end_byte`.
+    pub fn write_silently_wrong(&mut self, offset_bytes: u64, parts: &[Shared], end_byte: u64) {
+        let len: u64 = parts.iter().map(|part| part.len() as u64).sum();
+        match self.silent.take() {
+            None => return self.write(offset_bytes, parts, || true),
+            Some(Silent::Misdirected(by)) if offset_bytes + by + len <= end_byte => {
+                self.write(offset_bytes + by, parts, || true);
+                self.hit.push(offset_bytes + by..offset_bytes + by + len);
+            }
+            Some(Silent::Phantom | Silent::Misdirected(_)) => {}
+        }
+        self.hit.push(offset_bytes..offset_bytes + len);
+    }
+
+    /// Turns bits of a byte around, durably.
+    pub fn rot(&mut self, byte: u64, bits: u8) {
+        self.durable[byte as usize] ^= bits;
+        self.view[byte as usize] ^= bits;
+    }
+
+    /// What silent faults hit since the last call.
+    pub fn take_hit(&mut self) -> Vec<Range<u64>> {
+        std::mem::take(&mut self.hit)
     }
 
     /// The mark of a flush sent now: it covers the writes that have ended by now.

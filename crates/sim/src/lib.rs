@@ -22,12 +22,14 @@ mod model;
 mod rng;
 mod rules;
 mod setup;
+mod silent;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use exhaustive::{Case, Counts, cases, explore};
 pub use marks::{Marks, WANTED};
+pub use silent::{silent, stale};
 pub use world::Mutation;
 
 /// Runs a seed to its end and returns what it reached. A panic of the code under test is a failure like any other.

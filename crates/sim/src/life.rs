@@ -96,6 +96,7 @@ impl World {
             slot_of: BTreeMap::new(),
             attached: BTreeSet::new(),
             joining: BTreeSet::new(),
+            introduced: BTreeSet::new(),
             rebuilding: BTreeSet::new(),
             released: BTreeSet::new(),
             losses: Vec::new(),
@@ -149,7 +150,7 @@ impl World {
     }
 
     /// The power goes: unflushed and unfinished writes are kept, lost or torn.
-    fn power_cut(&mut self) {
+    pub(crate) fn power_cut(&mut self) {
         self.now += 1;
         let loss = self.rng.pick(&[Loss::Kept, Loss::Lost, Loss::Torn, Loss::Torn]);
         self.say(|| format!("power cut: {loss:?}"));
@@ -199,6 +200,11 @@ impl World {
     pub(crate) fn begin(&mut self, last: bool) -> Result<(), Stop> {
         self.read_only = !last && self.rng.chance(6);
         let assembled = self.assemble()?;
+        self.begin_with(assembled)
+    }
+
+    /// Goes on with what was put together.
+    pub(crate) fn begin_with(&mut self, assembled: Assembled) -> Result<(), Stop> {
         let config = assembled.config;
         self.slot_of = config.members.iter().filter_map(|member| Some((member.key, member.slot?))).collect();
         let rebuilds = |slot: Slot| matches!(config.slots[slot.index()], MemberState::Rebuilding { .. });
@@ -210,6 +216,7 @@ impl World {
         (self.broken, self.stopped, self.out_of_space) = (false, false, false);
         self.losses.clear();
         self.metadata_failed.clear();
+        self.introduced.clear();
         self.sent_supers.clear();
         for (&key, slot) in self.slot_of.iter().filter(|(key, _)| self.rebuilding.contains(key)) {
             if let MemberState::Rebuilding { recovered } = config.slots[slot.index()] {

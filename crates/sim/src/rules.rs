@@ -83,6 +83,7 @@ impl World {
             ));
         }
         self.newest_events = events;
+        self.introduced.insert(member);
         if let Some((start, _)) = self.areas.bitmap {
             let of_bitmap = word(self.disks[member].durable(), start + BITMAP_EVENTS_AT);
             // One that failed to take it is on its way to be lost.
@@ -148,10 +149,13 @@ impl World {
             // What it makes equal differed before, durably, and nothing was said of that.
             return Ok(());
         }
-        // Of one that is being rebuilt, or was until a moment ago, its superblock says so.
-        let is_whole = |key: &usize| word(self.disks[*key].view(), self.areas.super_byte + FEATURES_AT) & RECOVERY_OFFSET == 0;
-        let counts = |key: &usize| !self.rebuilding.contains(key) && !self.joining.contains(key) && is_whole(key);
-        for (&key, &slot) in self.slot_of.iter().filter(|(key, _)| counts(key)) {
+        // One that is being rebuilt, or was until a moment ago, has not been told so by its superblock yet.
+        let counts = |key: &usize, slot: &Slot| {
+            let own = &self.disks[*key].view()[self.areas.super_byte as usize..];
+            let is_told = own_slot(own) == Some(slot.0) && word(own, FEATURES_AT) & RECOVERY_OFFSET == 0;
+            is_told && !self.rebuilding.contains(key) && !self.joining.contains(key)
+        };
+        for (&key, &slot) in self.slot_of.iter().filter(|(key, slot)| counts(key, slot)) {
             let under_way = self.under_way.iter().filter(|way| way.io.member == key).filter_map(|way| match &way.io.op {
                 IoOp::Write { offset_bytes, from } if !self.is_there_already(key, *offset_bytes, from) => Some(*offset_bytes),
                 _ => None,
@@ -222,6 +226,12 @@ impl World {
             let at = first + index as u64;
             let Some(array) = self.array_sector(slot, at) else { continue };
             let Some(value) = model::decode(sector_bytes, array) else { continue };
+            let here = io.op.offset_bytes() as usize + index * 512;
+            if self.disks[io.member].view()[here..here + 512] == *sector_bytes {
+                // An unreadable block is rewritten with what it held. The request may still be waiting, for another of its stripes,
+                // while the array is marked clean: this part of it was written under the marks, and nothing is at risk.
+                continue;
+            }
             let new = self.waiting.values().any(|waiting| {
                 matches!(waiting.asked, Asked::Write { value: asked, .. } if asked == value) && waiting.range.contains(&array)
             });
@@ -303,7 +313,7 @@ impl World {
 
     /// A disk's flush has ended: if its first superblock is durable now, it counts as a member.
     pub(crate) fn joined(&mut self, key: usize) {
-        if self.joining.contains(&key) {
+        if self.joining.contains(&key) && self.introduced.contains(&key) {
             let events = word(self.disks[key].durable(), self.areas.super_byte + EVENTS_AT);
             if events == self.newest_events {
                 self.joining.remove(&key);

@@ -131,6 +131,8 @@ pub(crate) struct World {
     pub attached: BTreeSet<usize>,
     /// Of those, the ones whose first superblock is not durable yet.
     pub joining: BTreeSet<usize>,
+    /// Of those, the ones to which one has been sent: one that comes back has an old one, which may look like the newest.
+    pub introduced: BTreeSet<usize>,
     /// Disks that are being rebuilt: what is written to them may be older than the marks.
     pub rebuilding: BTreeSet<usize>,
     pub released: BTreeSet<usize>,
@@ -317,6 +319,9 @@ impl World {
                         self.missed_bits.clear();
                     }
                 }
+                if complete && progress.kind == SyncKind::Recovery && self.episode == Some(Episode::Swap) {
+                    self.lose_one_now();
+                }
                 self.ended_runs.push((progress, complete));
             }
         }
@@ -476,7 +481,9 @@ impl World {
                 return fault(Operation::Write, std::io::ErrorKind::StorageFull);
             }
             IoOp::Write { offset_bytes, from } => {
-                if !dropped {
+                if !dropped && in_data {
+                    disk.write_silently_wrong(*offset_bytes, from, self.areas.data_end_byte);
+                } else if !dropped {
                     disk.write(*offset_bytes, from, || true);
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use uraid_sim::{Counts, Marks, Mutation, WANTED, cases, explore, replay_command, run};
+use uraid_sim::{Counts, Marks, Mutation, WANTED, cases, explore, replay_command, run, silent, stale};
 
 /// Seeds in an ordinary run; `URAID_SIM_SEEDS` sets another number.
 const SEEDS: u64 = 5000;
@@ -107,6 +107,32 @@ fn canaries_are_caught_in_tiny_arrays() {
         let caught = cases().iter().any(|case| explore(case, 0, Some(mutation)).is_err());
         assert!(caught, "{mutation:?} goes unnoticed");
     }
+}
+
+/// Seeds of the faults that no disk reports, each.
+const SILENT_SEEDS: u64 = 600;
+
+fn run_scenario(scenario: fn(u64) -> Result<Marks, String>, reaches: &[&str]) {
+    let (mut marks, mut failures) = (Marks::default(), Vec::new());
+    for seed in 0..SILENT_SEEDS {
+        match scenario(seed) {
+            Ok(reached) => marks.merge(&reached),
+            Err(why) => failures.push(format!("seed {seed}: {why}")),
+        }
+    }
+    assert!(failures.is_empty(), "{} seeds failed:\n{}", failures.len(), failures.join("\n"));
+    let missed: Vec<_> = reaches.iter().filter(|mark| marks.count(mark) < 20).collect();
+    assert!(missed.is_empty(), "hardly reached: {missed:?}; reached: {marks:?}");
+}
+
+#[test]
+fn what_no_disk_reports_is_found_by_a_check_and_harms_nothing_else() {
+    run_scenario(silent, &["rot", "phantom write", "misdirected write"]);
+}
+
+#[test]
+fn members_that_were_away_are_not_trusted() {
+    run_scenario(stale, &["stale member", "two halves"]);
 }
 
 #[test]
