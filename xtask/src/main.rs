@@ -104,6 +104,7 @@ fn run(chore: Chore) -> Result<()> {
             format(&["--check"])?;
             lint()?;
             test(&TestArgs::default())?;
+            mutants::run(&mutants::Args::for_ci())?;
             fuzz::run(&fuzz::Args { runs: CI_FUZZ_RUNS, targets: Vec::new() })
         }
         Chore::Fmt { check: false } => format(&[]),

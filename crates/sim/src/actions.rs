@@ -17,6 +17,9 @@ const DEPTH: usize = 12;
 impl World {
     /// One thing happens.
     pub(crate) fn step(&mut self, faults: bool) -> Result<(), Stop> {
+        if std::mem::take(&mut self.loss_due) {
+            self.lose_one_now()?;
+        }
         match self.rng.below(1000) {
             0..600 if !self.under_way.is_empty() => self.complete_one(),
             0..920 if self.waiting.len() < DEPTH => self.ask_something(),
@@ -53,6 +56,8 @@ impl World {
         // Half of all requests crowd together, so that they meet.
         let limit = if self.rng.chance(50) { blocks.min(24) } else { blocks };
         let start = self.rng.below(limit);
+        // The last blocks have their bits in another block of the bitmap than the first, where there are so many.
+        let start = if limit < blocks && blocks > 10_000 { blocks - 1 - start } else { start };
         let len = len.min(blocks - start);
         start * block..(start + len) * block
     }
@@ -182,6 +187,10 @@ impl World {
         if !self.redundant() || self.disks.len() > 12 || (back.is_none() && self.status().degraded == 0 && self.rng.chance(80)) {
             return Ok(());
         }
+        self.add_now(back)
+    }
+
+    fn add_now(&mut self, back: Option<usize>) -> Result<(), Stop> {
         let key = match back {
             Some(key) => {
                 if self.disks[key].dead {
@@ -297,17 +306,21 @@ impl World {
         Ok(())
     }
 
-    /// A member fails to take what comes next, at the moment when another has all its contents and has not been flushed yet.
-    pub(crate) fn lose_one_now(&mut self) {
+    /// At the moment when a member has all its contents and has not been flushed yet, another fails to take what is recorded, while
+    /// more is to be recorded after that.
+    fn lose_one_now(&mut self) -> Result<(), Stop> {
         let all_can = self.disks.iter().all(|disk| !disk.dead && !disk.has_bad_blocks()) && self.crash_in.is_some();
-        if all_can
-            && self.status().degraded == 0
-            && self.rng.chance(60)
-            && let Some(key) = self.active_disk()
-        {
-            self.say(|| format!("disk {key} fails to flush"));
-            self.disks[key].failing_flush = true;
+        if !all_can || self.broken || self.read_only || self.status().degraded > 0 || self.rng.chance(30) {
+            return Ok(());
         }
+        let Some(key) = self.active_disk() else { return Ok(()) };
+        if self.disks.len() < 12 {
+            self.add_now(None)?;
+            self.add_now(None)?;
+        }
+        self.say(|| format!("disk {key} fails to flush"));
+        self.disks[key].failing_flush = true;
+        Ok(())
     }
 
     /// Fails a member, and removes it once the others know.

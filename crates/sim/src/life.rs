@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use uraid_array::core::{Core, Input};
 use uraid_device::{IoOp, Pool};
 use uraid_engine::MemberState;
+use uraid_format::BITMAP_SUPER_BYTES;
 use uraid_geometry::{Geometry, Shape};
 use uraid_types::{SectorCount, Slot};
 
@@ -13,6 +14,7 @@ use crate::disk::Loss;
 use crate::marks::Marks;
 use crate::model::{ANY, Model, ZERO};
 use crate::rng::Rng;
+use crate::rules::BITMAP_EVENTS_AT;
 use crate::setup::{Areas, Setup, data_sector};
 use crate::world::{Episode, Mutation, Stop, World};
 
@@ -42,10 +44,16 @@ pub(crate) fn run(seed: u64, mutation: Option<Mutation>, trace: bool) -> Result<
 impl World {
     fn new(seed: u64, mutation: Option<Mutation>, trace: bool) -> Result<World, String> {
         let mut rng = Rng::new(seed);
-        let setup = Setup::choose(&mut rng);
-        let mut world = World::of(setup, rng, mutation, trace)?;
+        let mut setup = Setup::choose(&mut rng);
         // Chosen apart, so that the other seeds lead where they led before there were any.
-        world.episode = Rng::new(!seed).pick(&[Some(Episode::Resync), Some(Episode::Swap), None, None, None, None, None, None]);
+        let mut apart = Rng::new(!seed);
+        let mut episode = apart.pick(&[Some(Episode::Resync), Some(Episode::Swap), None, None, None, None, None, None]);
+        if apart.below(100) == 0 {
+            setup = setup.with_many_bits();
+            episode = Some(Episode::Swap);
+        }
+        let mut world = World::of(setup, rng, mutation, trace)?;
+        world.episode = episode;
         Ok(world)
     }
 
@@ -112,6 +120,7 @@ impl World {
             metadata_failed: BTreeSet::new(),
             missed_bits: BTreeSet::new(),
             episode: None,
+            loss_due: false,
         })
     }
 
@@ -170,10 +179,25 @@ impl World {
             }
             disk.crash(loss, &mut self.rng);
         }
+        if self.episode == Some(Episode::Resync) && self.rng.chance(40) {
+            self.forget_bitmaps();
+        }
         self.model.crash(self.now);
         self.waiting.clear();
         self.commands.clear();
         self.core = None;
+    }
+
+    /// As somebody leaves the array who keeps its superblocks up to date and knows nothing of bitmaps.
+    fn forget_bitmaps(&mut self) {
+        let Some((start, _)) = self.areas.bitmap else { return };
+        self.marks.hit("bitmap behind");
+        let is_member = |disk: &&mut crate::disk::Disk| read_super(disk.durable()).is_some();
+        for disk in self.disks.iter_mut().filter(is_member) {
+            disk.place(start + BITMAP_EVENTS_AT, &[0; 8]);
+            let bits = start + BITMAP_SUPER_BYTES as u64;
+            disk.place(bits, &vec![0; (start + 4096 - bits) as usize]);
+        }
     }
 
     /// The stripes with writes that were not made durable: parity and data may disagree there.
@@ -217,6 +241,7 @@ impl World {
         self.losses.clear();
         self.metadata_failed.clear();
         self.introduced.clear();
+        self.loss_due = false;
         self.sent_supers.clear();
         for (&key, slot) in self.slot_of.iter().filter(|(key, _)| self.rebuilding.contains(key)) {
             if let MemberState::Rebuilding { recovered } = config.slots[slot.index()] {

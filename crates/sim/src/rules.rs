@@ -24,7 +24,7 @@ const NUMBER_AT: u64 = 160;
 const FIRST_NON_SLOT: u16 = 0xfff0;
 const ROLES_AT: u64 = 256;
 /// Byte offset within a bitmap's superblock (`drivers/md/md-bitmap.h`).
-const BITMAP_EVENTS_AT: u64 = 24;
+pub(crate) const BITMAP_EVENTS_AT: u64 = 24;
 
 impl World {
     /// A member operation is sent.

@@ -102,6 +102,23 @@ impl Setup {
         }
     }
 
+    /// A mirror whose bitmap does not fit the block of its superblock.
+    #[must_use]
+    pub fn with_many_bits(self) -> Setup {
+        Setup {
+            level: Level::Raid1,
+            layout: Layout::default_for(Level::Raid1),
+            slots: 2,
+            spares: 0,
+            chunk: SectorCount(0),
+            block_bytes: 512,
+            bitmap_chunk: Some(4096),
+            disk_sectors: 192 + 8 * 2300,
+            assume_clean: true,
+            ..self
+        }
+    }
+
     /// A disk of this array's kind with nothing on it.
     pub fn blank_disk(&self, key: usize, noise: Option<&mut Rng>) -> Disk {
         let len_bytes = SectorCount(self.disk_sectors).len_bytes();

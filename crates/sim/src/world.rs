@@ -156,6 +156,8 @@ pub(crate) struct World {
     /// Bits of regions that were written while a member was missing.
     pub missed_bits: BTreeSet<u64>,
     pub episode: Option<Episode>,
+    /// A recovery has just ended, and a loss is to follow.
+    pub loss_due: bool,
 }
 
 impl World {
@@ -320,7 +322,7 @@ impl World {
                     }
                 }
                 if complete && progress.kind == SyncKind::Recovery && self.episode == Some(Episode::Swap) {
-                    self.lose_one_now();
+                    self.loss_due = true;
                 }
                 self.ended_runs.push((progress, complete));
             }

@@ -8,11 +8,11 @@ use std::ops::Range;
 
 use uraid_device::{DeviceError, IoOp, Pool, Shared};
 use uraid_engine::{Event, Snapshot};
-use uraid_format::BITMAP_SUPER_BYTES;
+use uraid_format::{BITMAP_SUPER_BYTES, RawSuper};
 
 use super::bad_blocks::Ranges;
 use super::roles::{Place, role_table};
-use super::{Core, Notice, Output, Owner};
+use super::{Attached, Core, Notice, Output, Owner};
 
 /// A change to be made.
 #[derive(Debug)]
@@ -56,6 +56,8 @@ pub(super) struct Persist {
     queue: VecDeque<Change>,
     current: Option<(Change, Step)>,
     outstanding: usize,
+    /// The superblocks before the change of superblocks that was begun, by the members' keys; and did the member hold a slot?
+    before: Vec<(usize, RawSuper, bool)>,
     /// Why the bitmap's file could not be written.
     file_failed: Option<String>,
 }
@@ -114,6 +116,11 @@ fn bad_blocks_of(change: &Change, key: usize) -> Option<&Ranges> {
     }
 }
 
+/// Does it count the events up, and so leave behind who does not take part?
+fn is_held_back(change: &Change) -> bool {
+    matches!(change, Change::Superblocks(_) | Change::WithoutBitmap { .. })
+}
+
 impl Core {
     /// Goes on with metadata as far as nothing has to be waited for.
     pub(super) fn pump_persist(&mut self) {
@@ -136,12 +143,16 @@ impl Core {
 
     fn next_change(&mut self) -> Option<Change> {
         let held = self.engine.holds_metadata();
-        let may_go = |change: &Change| !(held && matches!(change, Change::Superblocks(_) | Change::WithoutBitmap { .. }));
-        let at = self.persist.queue.iter().position(may_go)?;
+        let at = self.persist.queue.iter().position(|change| !(held && is_held_back(change)))?;
         self.persist.queue.remove(at)
     }
 
     fn begin_change(&mut self, mut change: Change) {
+        if is_held_back(&change) {
+            let holds_slot = |member: &Attached| matches!(member.place, Place::Slot(_));
+            self.persist.before =
+                self.attached.iter().map(|member| (member.key, member.raw.clone(), holds_slot(member))).collect();
+        }
         let step = match &mut change {
             Change::Superblocks(snapshot) => {
                 self.events += 1;
@@ -220,6 +231,7 @@ impl Core {
                 self.flush_bitmap();
                 if only_bitmap { Step::Done } else { Step::WriteSuperblocks }
             }
+            Step::WriteSuperblocks if is_held_back(&change) && self.has_lost_since_begun() => return self.put_back(change),
             Step::WriteSuperblocks => {
                 self.write_superblocks();
                 Step::FlushSuperblocks
@@ -231,6 +243,31 @@ impl Core {
             Step::Done => return self.end_change(change),
         };
         self.persist.current = Some((change, next));
+    }
+
+    /// Was a member lost that the change under way counts on?
+    fn has_lost_since_begun(&self) -> bool {
+        let is_there = |key: usize| self.attached.iter().any(|member| member.key == key && member.is_usable());
+        self.persist.before.iter().any(|(key, _, held_slot)| *held_slot && !is_there(*key))
+    }
+
+    /// A change of superblocks that was begun before a loss is not made: it would leave the lost member behind before what stands in
+    /// for it is recorded. The update that records the loss covers it.
+    fn put_back(&mut self, change: Change) {
+        self.events -= 1;
+        for (key, raw, _) in std::mem::take(&mut self.persist.before) {
+            if let Some(member) = self.attached.iter_mut().find(|member| member.key == key) {
+                member.raw = raw;
+            }
+        }
+        let newer = self.persist.queue.iter_mut().find_map(|waiting| match waiting {
+            Change::Superblocks(snapshot) => Some(snapshot),
+            _ => None,
+        });
+        match (newer, &change) {
+            (Some(newer), Change::Superblocks(snapshot)) => newer.failure |= snapshot.failure,
+            _ => self.persist.queue.push_front(change),
+        }
     }
 
     fn end_change(&mut self, change: Change) {

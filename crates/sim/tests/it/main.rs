@@ -61,6 +61,7 @@ const PINNED: &[(u64, &str)] = &[
     (770, "bits before a torn write stayed due"),
     (874, "a recovery took a resync for done that had given up"),
     (1079, "what a member had been filled with was never compared after a crash"),
+    (2315, "an update begun before a loss was made all the same, with the lost member behind and its stand-in not yet recorded"),
     (3840, "a spare counted as filled because the freshest superblock gave it a slot"),
     (4144, "bits before the point where a resync starts stayed due"),
     (5279, "the loss of the last other member was recorded before the recovered one was durable"),
