@@ -121,6 +121,7 @@ impl World {
             missed_bits: BTreeSet::new(),
             episode: None,
             loss_due: false,
+            filled_in_vain: false,
         })
     }
 
@@ -183,6 +184,7 @@ impl World {
             self.forget_bitmaps();
         }
         self.model.crash(self.now);
+        self.filled_in_vain = self.lost_while_made_whole();
         self.waiting.clear();
         self.commands.clear();
         self.core = None;
@@ -343,9 +345,22 @@ impl World {
         Ok(found)
     }
 
-    /// The end of a recovery and the loss of another member are recorded in one update; when that is cut, one member is still
-    /// incomplete and the other already behind, and the array starts only with `--force`.
+    /// Is there a member that was lost, or has all its contents, and that its superblock durably shows as incomplete?
+    fn lost_while_made_whole(&self) -> bool {
+        let incomplete = |key: usize| {
+            let raw = read_super(self.disks[key].durable());
+            raw.is_some_and(|raw| raw.superblock().recovery_offset.is_some())
+        };
+        let was_filled = |key: &usize| !self.rebuilding.contains(key) || !self.attached.contains(key);
+        (0..self.disks.len()).any(|key| was_filled(&key) && incomplete(key)) && !self.losses.is_empty()
+    }
+
+    /// The end of a recovery and the loss of another member are recorded in one update, by the recovered member first. When one that
+    /// is just then recorded as whole fails to take that, or a third is lost, the array starts only with `--force`.
     fn recovery_was_cut_at_its_end(&self) -> bool {
+        if self.filled_in_vain {
+            return true;
+        }
         let supers = self.disks.iter().filter_map(|disk| read_super(disk.durable()));
         supers.into_iter().any(|raw| raw.superblock().recovery_offset.is_some_and(|recovered| recovered.0 > 0))
     }

@@ -158,6 +158,8 @@ pub(crate) struct World {
     pub episode: Option<Episode>,
     /// A recovery has just ended, and a loss is to follow.
     pub loss_due: bool,
+    /// Before the last power cut a member was lost while another was being recorded as whole.
+    pub filled_in_vain: bool,
 }
 
 impl World {

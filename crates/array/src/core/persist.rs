@@ -45,6 +45,9 @@ enum Step {
     WriteBadBlocks,
     WriteBitmap,
     FlushBitmap,
+    /// Members that have become whole, before the others: what these say of a loss may count on them.
+    WritePromoted,
+    FlushPromoted,
     WriteSuperblocks,
     FlushSuperblocks,
     Done,
@@ -176,7 +179,7 @@ impl Core {
                     member.enrolled = true;
                     member.raw.update(|superblock| superblock.events = events);
                 }
-                Step::WriteSuperblocks
+                Step::WritePromoted
             }
             Change::BadBlocks { key, left } => {
                 let member = self.attached.iter().find(|member| member.key == *key);
@@ -203,7 +206,7 @@ impl Core {
 
     /// The first step of a change of superblocks: a bitmap goes before them, with their events.
     fn bitmap_first(&mut self) -> Step {
-        let Some((superblock, _)) = &mut self.bitmap else { return Step::WriteSuperblocks };
+        let Some((superblock, _)) = &mut self.bitmap else { return Step::WritePromoted };
         superblock.events = self.events;
         Step::WriteBitmap
     }
@@ -229,11 +232,22 @@ impl Core {
             }
             Step::FlushBitmap => {
                 self.flush_bitmap();
-                if only_bitmap { Step::Done } else { Step::WriteSuperblocks }
+                if only_bitmap { Step::Done } else { Step::WritePromoted }
             }
-            Step::WriteSuperblocks if is_held_back(&change) && self.has_lost_since_begun() => return self.put_back(change),
+            Step::WritePromoted if is_held_back(&change) && self.has_lost_since_begun() => return self.put_back(change),
+            Step::WritePromoted => {
+                let promoted = self.promoted(&change);
+                self.write_superblocks(|key| promoted.is_empty() || promoted.contains(&key));
+                if promoted.is_empty() { Step::FlushSuperblocks } else { Step::FlushPromoted }
+            }
+            Step::FlushPromoted => {
+                let promoted = self.promoted(&change);
+                self.send_to_all(|member| if promoted.contains(&member.key) { vec![IoOp::Flush] } else { Vec::new() });
+                Step::WriteSuperblocks
+            }
             Step::WriteSuperblocks => {
-                self.write_superblocks();
+                let promoted = self.promoted(&change);
+                self.write_superblocks(|key| !promoted.contains(&key));
                 Step::FlushSuperblocks
             }
             Step::FlushSuperblocks => {
@@ -320,12 +334,26 @@ impl Core {
         }
     }
 
-    fn write_superblocks(&mut self) {
+    fn write_superblocks(&mut self, is_due: impl Fn(usize) -> bool) {
         let pool = Pool::new(0);
         self.send_to_all(|member| {
+            if !is_due(member.key) {
+                return Vec::new();
+            }
             let offset_bytes = member.raw.superblock().super_offset.byte_offset();
             vec![IoOp::Write { offset_bytes, from: vec![pool.copy(&member.raw.to_bytes())] }]
         });
+    }
+
+    /// The members that the change is the first to show as whole.
+    fn promoted(&self, change: &Change) -> Vec<usize> {
+        if !matches!(change, Change::Superblocks(_)) {
+            return Vec::new();
+        }
+        let is_whole = |raw: &RawSuper| raw.superblock().recovery_offset.is_none();
+        let was_whole = |key: usize| self.persist.before.iter().any(|(of, raw, _)| *of == key && is_whole(raw));
+        let promoted = self.attached.iter().filter(|member| is_whole(&member.raw) && !was_whole(member.key));
+        promoted.map(|member| member.key).collect()
     }
 
     fn write_bitmap(&mut self, change: &Change) {

@@ -65,6 +65,7 @@ const PINNED: &[(u64, &str)] = &[
     (3840, "a spare counted as filled because the freshest superblock gave it a slot"),
     (4144, "bits before the point where a resync starts stayed due"),
     (5279, "the loss of the last other member was recorded before the recovered one was durable"),
+    (6880, "a spare that a crash had left one event ahead made the next update go two beyond all others"),
     (9571, "a member that had failed to flush metadata went on for so long that a request's flush counted"),
     (21295, "an update from before the loss of the last whole member left that one stale before its stand-in was recorded"),
     (33238, "a copy that a resync had read from a member lost since was written over one that had been read"),
